@@ -1,7 +1,8 @@
-"""The `adapt` hook of the engine's `build_tree`, for objects unknown to it.
+"""The `adapt` hook of the engine's `build_tree`, for objects that the engine
+does not know.
 
-jax.Arrays, typed PRNG keys, torch tensors, lazily opened arrays, and containers
-of any kind become ArrayLeaf, Node or plain objects.
+It converts jax.Arrays, typed PRNG keys, torch tensors, lazily opened arrays and
+containers of any kind to ArrayLeaf, Node or plain objects.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def make_adapt(
     **jax_options: Any,
 ) -> Adapt:
     """Returns an `adapt` for trees that the processes of `group` save together
-    (None means only this process). It passes other options to
+    (None means only this process). `adapt` passes `jax_options` to
     `_jax_arrays.array_leaf`.
 
     With `all_write`, each process writes a share of the arrays that all of them
@@ -39,7 +40,8 @@ def make_adapt(
 def adapt(value: Any, path: tuple[Any, ...]) -> Any:
     """Converts `value` to an object that the engine can save.
 
-    Raises InvalidArgumentError, naming the leaf at `path`, if it cannot.
+    Raises InvalidArgumentError, naming the leaf at `path`, if that is
+    impossible.
     """
     return _adapt({}, None, False, value, path)
 
@@ -110,7 +112,7 @@ def _of_jax(
         )
     if group is not None:
         if value.is_fully_addressable:
-            # The array is only on this process, so rank 0 writes its own.
+            # Only this process holds the array, so rank 0 writes its own copy.
             return _jax_arrays.whole_leaf(value, path)
         options = {**options, "own_part_only": True}
     return _jax_arrays.array_leaf(value, path, **options)
@@ -118,7 +120,7 @@ def _of_jax(
 
 def _of_level(value: Any, level: Any) -> Any:
     if not level.children:
-        # Orbax records an empty container as the most similar plain type.
+        # Orbax records an empty container as the closest plain type.
         if level.kind == "dict":
             return {}
         if level.kind == "sequence":

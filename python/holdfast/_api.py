@@ -125,8 +125,8 @@ def save(
 ) -> Stats | Future[Stats]:
     """Writes a pytree as a checkpoint that Orbax reads too.
 
-    The checkpoint exists at `path` all at once or not at all: a failed or
-    interrupted save leaves whatever was there before.
+    The checkpoint appears at `path` complete or not at all: a failed or
+    interrupted save leaves what was there before unchanged.
 
     Args:
       path: the directory to create.
@@ -136,78 +136,80 @@ def save(
         bool, int, float, complex, str or None.
       format: "orbax" (stores the tree at `path` itself) or "orbax-v1" (stores
         it in `path/state`).
-      zarr_format: 2 or 3. None means 2 for "orbax" and 3 for "orbax-v1", as in
-        Orbax.
-      ocdbt: store all arrays in one database; False gives each array its own
+      zarr_format: 2 or 3. None means Orbax's default: 2 for "orbax", 3 for
+        "orbax-v1".
+      ocdbt: store all arrays in one database. If False, each array gets its own
         directory.
-      compression: "planes" (zstd of byte planes in blosc, which is smallest and
-        loads fastest; Orbax, TensorStore and zarr-python read it), "zstd"
+      compression: "planes" (zstd of byte planes in blosc: the smallest and the
+        fastest to load; Orbax, TensorStore and zarr-python read it), "zstd"
         (writes the same metadata as Orbax), "fast" (lz4 with bit shuffle) or
         None.
       also: "safetensors" stores the arrays uncompressed in safetensors files
-        (`model.safetensors`, or shards and their index). They are written once
-        and committed with the rest, so the directory opens as either format;
-        tensor names are the keys joined with ".". Needs `ocdbt`, a file system,
-        and the default compression, which then compresses nothing.
+        (`model.safetensors`, or shards and their index). The files are written
+        once and committed with the checkpoint, so the directory opens as either
+        format; tensor names are the keys joined with ".". Needs `ocdbt`, a file
+        system, and the default `compression`, which then has no effect.
       overwrite: replace what is at `path` once the new checkpoint is complete.
       base: an earlier step, given as a path or as the number of a step next to
-        `path`. The save then writes a delta: only what has changed since that
-        step (`doc/deltas.md`). The delta needs its base; `materialize` turns it
-        into a full step. One process only. Not with `also`, a format other than
-        "orbax", `compression`, `chunk_bytes` or `fingerprints`, which a delta
-        cannot store.
+        `path`. The save then writes a delta, which stores only what has changed
+        since that step (`doc/deltas.md`) and needs its base to be read.
+        `materialize` turns a delta into a full step. One process only. Cannot
+        be combined with `also`, a format other than "orbax", `compression`,
+        `chunk_bytes` or `fingerprints`, which a delta cannot store.
       deltas: choose the base automatically: the newest step before `path`, or
-        no base when a full step is due. A damaged base counts as missing, with
-        a warning, and the run continues from a new full step. `compression`,
-        `chunk_bytes` and `fingerprints` then apply to full steps. Not with
-        `also` or a format other than "orbax".
+        no base when a full step is due. A damaged base counts as missing: the
+        save warns and writes a new full step. `compression`, `chunk_bytes` and
+        `fingerprints` then apply to full steps. Cannot be combined with `also`
+        or a format other than "orbax".
       background: copy everything that may change, continue in a thread and
-        return a Future. The caller may then write to the arrays without
-        changing the checkpoint.
+        return a Future. The caller may then change the arrays; the checkpoint
+        stays the same.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       custom_metadata: a JSON object stored next to the tree.
-      chunk_bytes: larger arrays are split into chunks of about this many bytes;
-        0 does not split them, like Orbax.
-      data_file_bytes: data files are closed at this size; 0 means never. None
-        means 2 GiB, or 400 MiB in buckets, or 5 GB for the files of `also`.
-        Needs `ocdbt`.
+      chunk_bytes: larger arrays are split into chunks of about this many bytes.
+        0 splits none, like Orbax.
+      data_file_bytes: a data file is closed when it reaches this size; 0 means
+        never. None means 2 GiB, or 400 MiB in buckets, or 5 GB for the files of
+        `also`. Needs `ocdbt`.
       threads: None means one per CPU.
       memory_bytes: the most bytes in flight between memory and disk; None means
         256 MiB.
-      durable: wait until everything is on the disk.
+      durable: wait until everything is on disk.
       fingerprints: store a 128-bit fingerprint of each array's elements
         (`doc/fingerprints.md`). A load can check arrays in memory against
         them, and `holdfast diff --fingerprint` compares steps by them. Only
-        full steps have fingerprints.
-      check_replicas: before anything is written, and before a background save
-        returns, compare the copies of each tensor that the group's devices and
-        processes hold, as `holdfast.check_replicas` does. The group "auto" then
-        means all of `torch.distributed` for plain tensors too.
+        full steps store fingerprints.
+      check_replicas: compare the copies of each tensor on the group's devices
+        and processes, as `holdfast.check_replicas` does. This happens before
+        anything is written, and before a background save returns. The group
+        "auto" then means all of `torch.distributed` for plain tensors too.
       group: the processes that save this checkpoint together. All of them make
         this call, with trees of the same structure. Each process writes its own
         parts of the jax.Arrays and DTensors that are spread over them; rank 0
         writes everything else. "jax" or "torch" means all processes of
         `jax.distributed` or `torch.distributed`; a torch process group or a
         `holdfast.ProcessGroup` is accepted too; None means only this process.
-        "auto" means all of `jax.distributed` where it is initialised, all of
-        `torch.distributed` when the tree holds DTensors (so rank 0 may save
+        "auto" means all of `jax.distributed` if it is initialised, all of
+        `torch.distributed` if the tree holds DTensors (so rank 0 may save
         plain tensors by itself), and otherwise None.
-      timeout: seconds that a rank waits for the others at each meeting.
+      timeout: seconds that a rank waits for the others at each barrier.
 
     Returns:
       What this process moved and how long it took; with `background`, a Future
-      of that.
+      of these Stats.
 
     Raises:
       errors.InvalidArgumentError: a leaf or argument cannot be saved.
       errors.AlreadyExistsError: `path` exists and `overwrite` is False.
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk is
         full, or the system refused access.
-      errors.DeadlineExceededError: ranks did not arrive in time; names them.
-      errors.DataLossError: replicas differ; names the ranks and tensors.
+      errors.DeadlineExceededError: ranks did not arrive in time; the error
+        names them.
+      errors.DataLossError: replicas differ; the error names ranks and tensors.
       KeyboardInterrupt: soon after the signal; the save leaves nothing behind.
-      Exception: an earlier background save failed and nobody has asked its
-        Future for the error. It is raised once, and this save does not begin.
+      Exception: an earlier background save failed and its Future was never
+        asked for the result. That error is raised once, and this save does not
+        begin.
     """
     if base is not None and deltas is not None:
         raise errors.InvalidArgumentError("base and deltas: want one")
@@ -323,9 +325,9 @@ def load(
 
     Foreign formats are safetensors (a file, or a directory of shards), npz,
     torch.save files, and directories written by torch.distributed.checkpoint
-    and Megatron. load recognises the format by its files. It returns the
-    tensors by name, or as the tree that holdfast has stored with them. A
-    pickled object in such a file becomes the plain value it stands for; none of
+    and Megatron. The format is detected from the files. The result is the
+    tensors by name, or the tree if holdfast stored one with them. A pickled
+    object in a foreign file becomes the plain value that it represents; none of
     its code runs.
 
     Args:
@@ -335,42 +337,43 @@ def load(
         leaf the kind, shape and dtype. Leaves may be numpy arrays, numbers and
         strings, jax.Array and jax.ShapeDtypeStruct (with their shardings; each
         device's part is read once), torch tensors, DTensors (each rank reads
-        its own part), or `...` for leaves to skip. None returns dicts and lists
-        with numpy arrays.
-      keys: the leaves to read, by name or by the beginning of a name ("params"
-        selects "params.w"); None means all.
+        its own part), or `...` for leaves to skip. If None, the result is dicts
+        and lists of numpy arrays.
+      keys: the leaves to read, given by name or by a prefix of the name
+        ("params" selects "params.w"); None means all.
       arrays: the kind of arrays to return when there is no target: "numpy",
-        "torch" (tensors on the CPU) or "jax" (on jax's default device). Where
-        possible the library adopts the memory the bytes were read into.
+        "torch" (tensors on the CPU) or "jax" (on jax's default device). The
+        arrays adopt the memory that was read into, if the library can.
       step: the step of a manager's directory; None means the newest.
       item: the item of a composite checkpoint; None returns all, as a dict.
-      strict: refuse dtypes other than the target's; False casts them.
+      strict: refuse a dtype other than the target's. If False, cast instead.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None means one per CPU.
       memory_bytes: the most bytes in flight between disk and memory; None means
         256 MiB.
       mmap: return arrays that are mapped from their files instead of read: a
-        page comes from the disk when it is first touched. An array can be
-        mapped if it is one uncompressed, little-endian, aligned range of a
-        local file in C order, and is not of bools. Other arrays are read, and
+        page is read from disk when it is first touched. An array can be mapped
+        if it is one uncompressed, little-endian, aligned range of a local file
+        in C order, and its dtype is not bool. Other arrays are read, and
         `open(path).why_not_mmap()` says why; "require" makes them an error.
-        Mapped numpy arrays are read-only; mapped torch tensors may be written
-        to, which never changes the file. The files must not change: if one is
-        truncated, the next touch ends the process (SIGBUS). Not with a target.
+        Mapped numpy arrays are read-only. Mapped torch tensors may be written
+        to, which never changes the file. The files must not change: if a file
+        is truncated, the next access ends the process (SIGBUS). Cannot be
+        combined with a target.
       verify: check the checksums of all bytes that are read. None checks
-        everything except mapped arrays; True also checks these, by reading them
-        once.
-      fingerprints: also check complete arrays in memory after they were read,
-        if the checkpoint was saved with fingerprints (`Stats.fingerprint_count`
-        says how many were checked). Partly read, cast and mapped arrays are not
-        checked. Needs `verify`.
+        everything except mapped arrays; True also checks mapped arrays, by
+        reading them once.
+      fingerprints: also check complete arrays in memory after the read, if the
+        checkpoint was saved with fingerprints (`Stats.fingerprint_count`
+        reports how many were checked). Partly read, cast and mapped arrays are
+        not checked. Needs `verify`.
       group: the processes that make this call together, each with its own
-        target; values as for `save`. Chunks that several processes of one host
-        want are read once. "auto" means all of `jax.distributed` or
-        `torch.distributed` when the target has arrays that are spread over
+        target; values as for `save`. If several processes of a host need the
+        same chunk, it is read once. "auto" means all of `jax.distributed` or
+        `torch.distributed` if the target has arrays that are spread over
         processes, and otherwise None. Without a target each process reads by
         itself.
-      timeout: seconds that a rank waits for the others at each meeting.
+      timeout: seconds that a rank waits for the others at each barrier.
 
     Returns:
       The tree. Its arrays own their memory and may be written to, except mapped
@@ -379,12 +382,13 @@ def load(
     Raises:
       errors.NotFoundError: there is no checkpoint at `path`, or no leaf for
         `keys`.
-      errors.DataLossError: bytes are damaged; names tensor, file and offset.
-        Also when the newest step was committed and is damaged: the error names
-        the newest undamaged step, which `step` can select.
-      errors.InvalidArgumentError: the target has another structure, or a leaf
-        has another shape or dtype (the error names it); an array cannot be
-        mapped with mmap="require" (the error says why); mmap with a target.
+      errors.DataLossError: bytes are damaged; the error names tensor, file and
+        offset. Also raised if the newest step was committed and is damaged: the
+        error then names the newest undamaged step, to pass as `step`.
+      errors.InvalidArgumentError: the target has a different structure, or a
+        leaf has a different shape or dtype (the error names the leaf); with
+        mmap="require", an array cannot be mapped (the error says why); `mmap`
+        was combined with a target.
 
     Warns:
       errors.HoldfastWarning: the list of checksums that the checkpoint was
@@ -472,7 +476,7 @@ def open(
     Returns a read-only mapping: `holdfast.open(path)["params.w"][0:10]` reads
     ten rows. The mapping is a context manager. It can be pickled; a data-loader
     worker that unpickles it opens the checkpoint again. Arguments and errors
-    are those of `load`.
+    are the same as for `load`.
     """
     checkpoint = _mapping.Checkpoint(
         os.fspath(path), step=step, item=item or "", verify=verify
@@ -492,7 +496,7 @@ def _map_mode(mmap: MapArgument) -> str:
 
 
 def _warn(notes: Sequence[str]) -> None:
-    """Gives the engine's notes to the caller of `load` or `open`."""
+    """Issues the engine's notes as warnings to the caller of `load`/`open`."""
     for note in notes:
         warnings.warn(note, errors.HoldfastWarning, stacklevel=3)
 
@@ -529,7 +533,7 @@ def digest(
     The digest covers the elements in C order, little endian, so equal values
     have equal digests in every format.
 
-    Raises NotFoundError when there is no leaf `name`, and the errors of `load`.
+    Raises NotFoundError if no leaf is called `name`, and the errors of `load`.
     """
     checkpoint = _engine.Checkpoint(os.fspath(path), step=step, item=item or "")
     leaves = checkpoint.leaves
@@ -556,7 +560,7 @@ def verify(
 
     The report lists all damage and everything that is not supported. verify
     raises only if `path` is not a checkpoint (NotFoundError). Arguments are
-    those of `load`.
+    the same as for `load`.
     """
     source = os.fspath(path)
     with reporting(progress, "verify") as progress_fn:
@@ -578,10 +582,10 @@ def verify(
 
 
 def steps(path: PathLike) -> list[int]:
-    """Returns the committed steps of a manager's directory, ascending.
+    """Returns the committed steps of a manager's directory, in ascending order.
 
-    Steps that were committed and then damaged are included. Raises
-    NotFoundError when there is no step.
+    Includes steps that were damaged after their commit. Raises NotFoundError if
+    there is no step.
     """
     found = [
         info.step

@@ -1,5 +1,5 @@
-"""`holdfast.load(arrays=...)`: converts a tree's numpy arrays to another
-library's.
+"""`holdfast.load(arrays=...)`: converts a tree's numpy arrays to arrays of
+another library.
 
 The library adopts the arrays without a copy if it can.
 """
@@ -17,14 +17,14 @@ from holdfast._lazy import importing
 __all__ = ["Converter", "converter", "with_arrays"]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
-# Converts all arrays of a tree in one call, which is much faster in jax.
+# Converts all arrays of a tree in one call, which is much faster with jax.
 Converter = Callable[[Sequence[NumpyArray]], Sequence[Any]]
 
 
 def converter(arrays: str) -> Converter | None:
     """Returns the converter for "torch" or "jax", and None for "numpy".
 
-    Raises InvalidArgumentError for any other word, and ImportError when the
+    Raises InvalidArgumentError for any other word, and ImportError if the
     library is not installed.
     """
     if arrays == "numpy":

@@ -1,7 +1,7 @@
-"""Buffer: a box of a stored leaf on its way into memory.
+"""Buffer: memory for a box of a stored leaf that is being read.
 
 A process that reads by itself fills the buffer's own memory. Processes that
-read together get memory from the engine, which processes of one host share.
+read together get memory from the engine, shared by the processes of a host.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ __all__ = ["Buffer", "Request", "read"]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
-# For less, numpy's own allocation is faster, and nobody adopts the memory.
+# Below this size numpy's own allocation is faster, and the memory is not
+# adopted.
 _SMALL_BYTES = 1 << 12
 
 
 class Buffer:
-    """A box at `origin` of a leaf, of `shape`, in elements; cast to `dtype`."""
+    """A box of a leaf, from `origin`, with `shape` in elements, cast to
+    `dtype`."""
 
     __slots__ = ("_array", "dtype", "origin", "shape")
 
@@ -34,7 +36,7 @@ class Buffer:
         dtype: np.dtype[Any],
         array: NumpyArray | None = None,
     ) -> None:
-        """`array` is the memory to fill; None means new memory."""
+        """Uses `array` as the memory to fill; None means new memory."""
         self.origin = origin
         self.shape = shape
         self.dtype = dtype
@@ -42,7 +44,7 @@ class Buffer:
 
     @property
     def array(self) -> NumpyArray:
-        """The memory; allocated on first use, with undefined content."""
+        """The memory, allocated on first use with undefined content."""
         if self._array is None:
             byte_count = math.prod(self.shape) * self.dtype.itemsize
             is_small = byte_count < _SMALL_BYTES
@@ -51,14 +53,14 @@ class Buffer:
         return self._array
 
     def take(self, array: NumpyArray) -> None:
-        """Makes `array`, which nobody else uses, the content."""
+        """Takes over `array` as the content; nothing else may use `array`."""
         if self._array is None:
             self._array = array
         else:
             self._array[...] = array
 
 
-# The leaf's index in the checkpoint, and where its box goes.
+# A leaf's index in the checkpoint, and the buffer for its box.
 Request = tuple[int, Buffer]
 
 
@@ -70,8 +72,8 @@ def read(
 ) -> _engine.Stats:
     """Fills all buffers in one pass; with `group`, for all its ranks together.
 
-    `options` are thread_count, in_flight_bytes_max and progress of the engine's
-    `read_into`, whose errors are raised.
+    `options` are the engine's `read_into` options thread_count,
+    in_flight_bytes_max and progress. Raises the errors of `read_into`.
     """
     if group is None:
         return checkpoint.read_into(

@@ -1,7 +1,7 @@
 """`holdfast check PATH --target MODULE:FUNCTION`: does a checkpoint still fit?
 
-This is for continuous integration: the function makes the tree that the program
-would load into, from `jax.eval_shape` or arrays, and no tensor is read.
+This is for continuous integration: the function builds the tree that the
+program would load into, from `jax.eval_shape` or arrays. No tensor is read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ _FITS, _DIFFERS, _USAGE, _FAILED = 0, 1, 2, 3
 
 
 def _target_of(name: str) -> Any:
-    """Returns the value that MODULE:FUNCTION returns; also finds modules in
-    the working directory."""
+    """Returns the result of calling FUNCTION of MODULE.
+
+    Also finds modules in the working directory.
+    """
     module_name, _, function = name.partition(":")
     if not module_name or not function:
         raise ValueError(f"--target: got {name!r}, want MODULE:FUNCTION")
@@ -60,10 +62,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs the verb.
+    """Runs the command `holdfast check`.
 
     Args:
-      words: the arguments after `check`; None means those of `sys.argv`.
+      words: the arguments after `check`; None takes them from `sys.argv`.
 
     Returns:
       The exit status.

@@ -1,4 +1,4 @@
-"""Objects that the end of a `with` block closes."""
+"""Objects that are closed at the end of a `with` block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ClosedAtExit:
-    """Base of classes with a `close` that a `with` block calls at its end."""
+    """Base of classes whose `close` is called at the end of a `with` block."""
 
     def close(self) -> None:
         """Ends the use of this object."""

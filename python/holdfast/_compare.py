@@ -54,9 +54,9 @@ def diff(
 ) -> DiffResult:
     """Finds the differences between two checkpoints of any formats.
 
-    Leaves are matched by name. Their kind, shape and dtype are compared, and
-    then
-    every element exactly: in its dtype, or as a number if the dtypes differ.
+    Leaves are matched by name. Their kinds, shapes and dtypes are compared, and
+    then every element exactly: in its dtype, or as a number if the dtypes
+    differ.
 
     Args:
       a, b: checkpoints of any formats.
@@ -65,9 +65,9 @@ def diff(
       equal_bits: treat equal values with different bits as different.
       ignore_dtype: compare only values.
       structure_only: compare everything but values.
-      by_fingerprint: compare the stored fingerprints of both checkpoints. No
-        array is read, different bits are a difference ("bits"), and renamed
-        leaves are not found.
+      by_fingerprint: compare the stored fingerprints of both checkpoints
+        instead of arrays. Any different bits then count as a difference
+        ("bits"), and renamed leaves are not found.
       find_renamed: look for leaves that were renamed.
       rename: {name in a: name in b}, or [(pattern, replacement)], regular
         expressions as for `convert`.
@@ -76,7 +76,7 @@ def diff(
       progress, threads, memory_bytes: as for `convert`.
 
     Returns:
-      A DiffResult, which is true when nothing is different. It also lists
+      A DiffResult, which is true if there is no difference. It also lists
       leaves that cannot be read, with the reason.
 
     Raises:
@@ -127,8 +127,8 @@ def stats(
     """Computes statistics of each tensor of a checkpoint.
 
     Each tensor is read once, piece by piece; the results do not depend on
-    `threads`. Arguments are those of `diff`. Leaves that cannot be read are in
-    the result.
+    `threads`. Arguments are the same as for `diff`. The result also lists
+    leaves that cannot be read.
 
     Raises:
       holdfast.errors.NotFoundError: there is no checkpoint at `path`.
@@ -175,12 +175,13 @@ def merge(
     sources.
 
     Args:
-      sources: paths; or {prefix: path}, which puts a source's leaves below
-        "prefix." ("" leaves their names unchanged).
+      sources: paths; or {prefix: path}, which prepends "prefix." to the names
+        of a source's leaves ("" leaves the names unchanged).
       target: the exact path of the new checkpoint.
-      prefer: the source to use for a name that several have; None makes that an
-        error. Not with `average`.
-      average: True, or one weight for each source. Not with prefixes.
+      prefer: the source to use for a name that several sources have; None
+        treats such a name as an error. Cannot be combined with `average`.
+      average: True, or one weight for each source. Cannot be combined with
+        prefixes.
       take_first: take leaves that are not floats from the first source; needs
         `average`.
       format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check:
@@ -189,7 +190,7 @@ def merge(
 
     Raises:
       ValueError: names collide; or leaves are missing, have different shapes,
-        or are not equal although they must be.
+        or differ although they must be equal.
       holdfast.errors.AlreadyExistsError: `target` exists.
     """
     pairs = (

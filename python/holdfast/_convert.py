@@ -59,7 +59,8 @@ def _rules(
     rename: Mapping[str, str] | Sequence[tuple[str, str]],
     cast: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The engine's arguments for the leaf rules of `convert` and `view`."""
+    """Returns the engine's arguments for the leaf rules of `convert` and
+    `view`."""
     return {
         "select": _texts(select),
         "drop": _texts(drop),
@@ -71,8 +72,8 @@ def _rules(
 
 
 def recipes() -> list[str]:
-    """The names of the recipes that come with holdfast, for `convert` and
-    `view`."""
+    """Returns the names of the recipes shipped with holdfast, for `convert`
+    and `view`."""
     return _engine.recipe_names()
 
 
@@ -117,61 +118,62 @@ def convert(
 
     Arrays stream from file to file, with at most `memory_bytes` of them in
     memory. The target appears complete or not at all. An interrupted call
-    leaves `<target>.holdfast-convert-tmp`; the same call continues from there.
-    A sidecar keeps everything that the new format cannot express, so converting
-    back restores every leaf with its keys, kind, dtype and bits.
+    leaves `<target>.holdfast-convert-tmp`; repeating the call continues from
+    there. A sidecar stores everything that the new format cannot express, so
+    converting back restores every leaf with its keys, kind, dtype and bits.
 
     Args:
       source: a checkpoint of any format.
       target: the exact path of the new checkpoint: a directory, or one file if
-        it ends in ".safetensors" or ".npz". Names of formats that holdfast does
-        not write (".pt") are refused.
+        it ends in ".safetensors" or ".npz". Suffixes of formats that holdfast
+        does not write (".pt") are refused.
       format: "orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp",
-        "torch-dist" or "npz"; None follows the target's name, or else the
-        source's format.
+        "torch-dist" or "npz". None derives the format from the target's name,
+        or else uses the source's format.
       step: a step of a directory of steps; None means the newest committed one.
       item: only this item of a composite checkpoint.
-      select: globs over names (keys joined with "."); empty: all leaves.
-      drop: globs of leaves to leave out.
-      rename: {old name: new name}, plain text; or [(pattern, replacement)],
+      select: globs over names (keys joined with "."); empty means all leaves.
+      drop: globs that choose leaves to leave out.
+      rename: {old name: new name}, as plain text; or [(pattern, replacement)],
         regular expressions in Python's syntax that must match all of a leaf's
         keys joined with "/", or else its complete name. The first matching
         pattern counts.
       cast: {glob: dtype} for arrays of any shape; a dtype is a name or a numpy
-        dtype. The last matching glob counts.
       shards: {glob: (n, ...)}: the number of chunks along each axis, for
-        "megatron-zarr", "dcp" and "torch-dist"; other formats refuse it.
+        "megatron-zarr", "dcp" and "torch-dist". Other formats refuse this
+        option.
       nest: split names at their dots into nested dicts.
       strict: treat a rule that matches no leaf as an error.
-      map: a recipe, which says how new arrays are made from old ones: the name
-        of a shipped recipe (`holdfast.recipes()`), or a file. All other rules
-        apply to the leaves that the recipe makes.
+      map: a recipe, which describes how to build new arrays from old ones: the
+        name of a shipped recipe (`holdfast.recipes()`), or a file. All other
+        rules apply to the leaves that the recipe builds.
       reverse: run the recipe backwards; needs `map`.
       sizes: sizes of the recipe's axes by name; they override the sizes in the
         model's config.json and in shapes. Needs `map`.
-      zarr_format: 2 or 3; None means as in the source. Orbax's formats accept
+      zarr_format: 2 or 3; None uses the source's. Only Orbax's formats accept
         this, `ocdbt` and `compression`; other formats refuse them.
-      ocdbt: store one database, or a directory for each array; None means as in
-        the source.
+      ocdbt: True stores one database, False a directory for each array; None
+        does as the source does.
       compression: as for `save`.
       chunk_bytes: larger arrays are split into chunks of about this many bytes,
-        in Orbax's formats and "megatron-zarr"; other formats refuse it.
-      shard_bytes: a new data file begins when one reaches this size; 0 means
-        the format's default. For "safetensors", "dcp" and "torch-dist", and
-        with `also`; otherwise refused.
-      also: as for `save`, for Orbax's formats. An interrupted call then starts
-        over.
+        in Orbax's formats and "megatron-zarr". Other formats refuse this
+        option.
+      shard_bytes: begin a new data file when one reaches this size; 0 means
+        the format's default. Only for "safetensors", "dcp" and "torch-dist",
+        and with `also`.
+      also: as for `save`, for Orbax's formats. If the call is interrupted, the
+        next call starts over.
       overwrite: replace a checkpoint at `target` once the new one is complete.
-      restart: start over, whatever an earlier call left.
+      restart: start over, discarding what an earlier call left.
       check: read the new checkpoint back and compare it.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None means one per CPU.
       memory_bytes: the most bytes of arrays held at a time; None means 256 MiB.
-      durable: wait until everything is on the disk.
+      durable: wait until everything is on disk.
 
     Raises:
       ValueError: rules contradict each other, or give two leaves the same name;
-        the target's name implies another format than `format`; the format does
+        the target's name implies a format other than `format`; the format does
         not support an option.
       holdfast.errors.AlreadyExistsError: `target` exists.
       holdfast.errors.DataLossError: bytes are damaged, or the target differs

@@ -1,4 +1,5 @@
-"""Deltas in memory: the changes of a step, and arrays that follow a run."""
+"""Deltas in memory: the changes that a step makes, and arrays that follow a
+run."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class DeltaPolicy:
     """Decides which steps of a run are full steps and which are deltas.
 
     Attributes:
-      anchor_every: one step in this many is a full step; the others are deltas
+      anchor_every: one of this many steps is a full step; the others are deltas
         relative to the newest step before them.
 
     Raises:
@@ -52,11 +53,11 @@ def patches(
     threads: int | None = None,
     memory_bytes: int | None = None,
 ) -> list[ArrayPatch]:
-    """Returns the changes that the delta at `path` makes, for engines that
-    accept such patches.
+    """Returns the changes that the delta at `path` makes, for inference engines
+    that accept patches.
 
-    Everything is checked as in a load. Unchanged arrays are left out; the patch
-    of an array that the base does not have contains all elements.
+    Everything is checked as in a load. Unchanged arrays are left out. If the
+    base does not have an array, its patch contains all elements.
 
     Args:
       path: the delta.
@@ -65,7 +66,7 @@ def patches(
     Raises:
       errors.FailedPreconditionError: `path` is not a delta, or its base is not
         the step that it was made from.
-      errors.NotFoundError, errors.DataLossError: as `load`.
+      errors.NotFoundError, errors.DataLossError: as for `load`.
     """
     with reporting(progress, "patches") as progress_fn:
         return [
@@ -84,9 +85,9 @@ class Follower:
     numpy arrays and CPU torch tensors are written in place; torch tensors on
     other devices are updated with `copy_`; jax.Arrays are replaced in `tree`,
     on their devices. If the new steps are deltas of the step that the arrays
-    hold, they are all read and checked, and then applied together. Any other
-    step is read completely into separate memory. Leaves of the target other
-    than arrays do not change.
+    hold, all of them are read and checked, and then applied together. Any other
+    step is read completely into separate memory. Target leaves that are not
+    arrays do not change.
 
     Thread-safety: one thread at a time; nothing else may write to the arrays.
 
@@ -105,7 +106,7 @@ class Follower:
         threads: int | None = None,
         memory_bytes: int | None = None,
     ) -> None:
-        """Nothing is read before the first `poll`.
+        """Reads nothing until the first `poll`.
 
         Args:
           root: the directory of the steps, or its URL.
@@ -146,9 +147,11 @@ class Follower:
 
         Raises:
           errors.NotFoundError: a step lacks an array of the target.
-          errors.InvalidArgumentError: an array has another dtype or shape.
-          errors.DataLossError: a step is damaged. After any failure the arrays
-            are unchanged, and the next call tries again.
+          errors.InvalidArgumentError: an array has a different dtype or shape.
+          errors.DataLossError: a step is damaged.
+
+        After any failure the arrays are unchanged, and the next call tries
+        again.
         """
         found = self._engine.poll()
         if found is None:
@@ -172,7 +175,7 @@ class Follower:
             never.
 
         Raises:
-          Exception: as `poll`.
+          Exception: as for `poll`.
         """
         last = time.monotonic()
         while True:
@@ -186,7 +189,8 @@ class Follower:
             time.sleep(interval)
 
     def _taken(self, value: Any, path: tuple[Any, ...]) -> Callable[[], Any]:
-        """A function that makes the value at `path` with current arrays."""
+        """Returns a function that builds the value at `path` from the current
+        arrays."""
         level = one_level(value)
         if level is None:
             return self._taken_leaf(value, joined(path))
@@ -241,7 +245,7 @@ class Follower:
         current = [array]
 
         def put(memory: NumpyArray) -> None:
-            # Copy, because jax may adopt the memory it is given.
+            # Copy, because jax may adopt the memory that it receives.
             current[0] = jax.device_put(memory.copy(), array.sharding)
 
         self._put[name] = put

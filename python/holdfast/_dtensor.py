@@ -1,7 +1,7 @@
 """torch's DTensors: which part each process holds, and which process writes it.
 
-Everything follows from the tensor's shape, mesh and placements, so each process
-computes it by itself. Only called when torch.distributed.tensor is imported.
+The tensor's shape, mesh and placements determine everything, so each process
+computes it by itself. Only called after torch.distributed.tensor was imported.
 """
 
 from __future__ import annotations
@@ -34,33 +34,35 @@ NumpyArray = np.ndarray[Any, np.dtype[Any]]
 # Elements [start, stop) along one axis.
 Run = tuple[int, int]
 # How one mesh axis cuts a tensor's axis: the number of shards, and the split
-# factor of a _StridedShard, or 1 for a Shard.
+# factor (1 for a Shard; that of a _StridedShard otherwise).
 Cut = tuple[int, int]
 
 
 def is_dtensor(value: Any) -> bool:
-    """Whether `value` is a DTensor; never imports torch."""
+    """Returns whether `value` is a DTensor; never imports torch."""
     module = sys.modules.get("torch.distributed.tensor")
     cls = getattr(module, "DTensor", None)
     return cls is not None and isinstance(value, cls)
 
 
 def mesh_ranks(tensor: Any) -> list[int]:
-    """The ranks, of torch.distributed's default group, that hold `tensor`."""
+    """Returns the ranks that hold `tensor`, as numbered in torch.distributed's
+    default group."""
     ranks: list[int] = tensor.device_mesh.mesh.flatten().tolist()
     return ranks
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A box of a tensor, and where its elements are in the local tensor."""
+    """A box of a tensor, and the position of its elements in the local
+    tensor."""
 
     origin: tuple[int, ...]
     shape: tuple[int, ...]
     local_origin: tuple[int, ...]
 
     def of(self, local: NumpyArray) -> NumpyArray:
-        """A view of the box's elements."""
+        """Returns a view of the box's elements in `local`."""
         return local[
             tuple(
                 slice(start, start + extent)
@@ -76,11 +78,11 @@ class Layout:
     """The part of a tensor that one process holds.
 
     Attributes:
-        local_shape: the shape of its local tensor.
-        parts: the non-empty boxes that make up its local tensor.
-        is_writer: whether this process is the lowest rank that holds them.
-        write_shape: a grid of boxes of this shape, counted from the origin, is
-            not cut by any border between processes.
+        local_shape: the shape of the process's local tensor.
+        parts: the non-empty boxes that make up the local tensor.
+        is_writer: whether this process is the lowest rank that holds the boxes.
+        write_shape: the shape of boxes in a grid from the origin; no border
+            between processes cuts a box.
     """
 
     local_shape: tuple[int, ...]
@@ -90,10 +92,10 @@ class Layout:
 
 
 def layout_of(tensor: Any, name: str = "") -> Layout:
-    """Returns where the elements of a DTensor are.
+    """Returns which elements of a DTensor this process holds, and where.
 
-    Raises InvalidArgumentError, naming the leaf, for placements that do not say
-    where elements are: Partial, and unknown classes.
+    Raises InvalidArgumentError, naming the leaf, for placements that do not
+    tell where elements are: Partial, and unknown classes.
     """
     try:
         return _layout(
@@ -151,7 +153,7 @@ def _sharded_axis(placement: Any) -> tuple[int, int]:
 
 
 def _is_lowest(mesh: Any, where: Sequence[int], sharded: set[int]) -> bool:
-    """Whether this is the lowest rank among the replicas of its part."""
+    """Returns whether this rank is the lowest of the replicas of its part."""
     if len(sharded) == len(where):
         return True
     replicas = mesh.mesh[
@@ -191,8 +193,8 @@ def _shards(runs: list[Run], count: int, split_factor: int) -> list[list[Run]]:
 
 
 def _chunked(runs: list[Run], count: int) -> list[list[Run]]:
-    """Cuts runs like torch.chunk: equal chunks, then a shorter and empty
-    ones."""
+    """Cuts runs like torch.chunk: equal chunks, then a shorter chunk and empty
+    chunks."""
     total = sum(stop - start for start, stop in runs)
     length = -(-total // count)
     return [
@@ -230,7 +232,7 @@ def _joined(runs: Iterator[Run]) -> Iterator[Run]:
 
 @functools.lru_cache(maxsize=4096)
 def _write_extent(extent: int, cuts: tuple[Cut, ...]) -> int:
-    """Returns the largest extent that divides every border but the end."""
+    """Returns the largest extent that divides every border except the end."""
     borders = {
         border
         for runs in _runs(extent, cuts).values()
@@ -264,9 +266,9 @@ def array_leaf(
 ) -> _engine.ArrayLeaf:
     """Returns the part of a DTensor that this process saves, without a copy.
 
-    The lowest rank that holds a box writes it. `every_replica` instead returns
+    The lowest rank that holds a box writes it. With `every_replica`, returns
     everything that this rank holds. Raises InvalidArgumentError for tensors
-    that `layout_of` or `_torch_arrays.as_numpy` refuse.
+    that `layout_of` or `_torch_arrays.as_numpy` refuses.
     """
     layout = layout_of(tensor, name)
     dtype = _dtypes.numpy_dtype(_torch_arrays.dtype_name(tensor), name)
@@ -293,21 +295,21 @@ def array_leaf(
 
 
 def _local(tensor: Any) -> Any:
-    """This rank's local tensor, without a copy and outside of autograd."""
+    """Returns this rank's local tensor, without a copy and outside autograd."""
     with importing:
         import torch
 
     with torch.no_grad():
         local = tensor.to_local()
-    wait = getattr(local, "wait", None)  # if a collective still runs
+    wait = getattr(local, "wait", None)  # in case a collective still runs
     return local if wait is None else wait()
 
 
 def local_buffers(tensor: Any, name: str = "") -> tuple[Buffer, list[Buffer]]:
-    """Returns this rank's part of a target, and the buffers to fill for it (no
-    buffers if the part is empty).
+    """Returns this rank's part of a target, and the buffers to fill for it.
 
-    Raises InvalidArgumentError like `layout_of`.
+    There are no buffers if the part is empty. Raises InvalidArgumentError like
+    `layout_of`.
     """
     layout = layout_of(tensor, name)
     dtype = _dtypes.numpy_dtype(_torch_arrays.dtype_name(tensor), name)
@@ -323,7 +325,7 @@ def local_buffers(tensor: Any, name: str = "") -> tuple[Buffer, list[Buffer]]:
 
 
 def tensor_like(target: Any, local: NumpyArray) -> Any:
-    """Makes a DTensor with the target's mesh and placements from this rank's
+    """Builds a DTensor with the target's mesh and placements from this rank's
     part.
 
     Returns a Parameter if the target is a Parameter.

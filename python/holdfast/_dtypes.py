@@ -1,6 +1,6 @@
 """Converts between names of element types and numpy dtypes.
 
-numpy itself has no bfloat16, float8 or int4; ml_dtypes provides them, and is
+numpy itself lacks bfloat16, float8 and int4. ml_dtypes provides them, and is
 imported only when a checkpoint or a target needs one of them.
 """
 
@@ -21,11 +21,10 @@ NUMPYS = frozenset(
 
 
 def numpy_dtype(name: str, leaf: str = "") -> np.dtype[Any]:
-    """The dtype called `name` ("float32", "bfloat16", "int4", ...).
+    """Returns the dtype called `name` ("float32", "bfloat16", "int4", ...).
 
-    Errors name the leaf `leaf`. Raises ImportError when the dtype needs
-    ml_dtypes
-    and that is not installed, TypeError when no dtype has that name.
+    Errors name the leaf `leaf`. Raises ImportError if the dtype needs ml_dtypes
+    and ml_dtypes is not installed, and TypeError if no dtype has that name.
     """
     if name in NUMPYS:
         return np.dtype(name)
@@ -49,5 +48,5 @@ def numpy_dtype(name: str, leaf: str = "") -> np.dtype[Any]:
 
 @functools.lru_cache(maxsize=256)
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Returns the dtype's name in checkpoints, which numpy computes slowly."""
+    """Returns the dtype's name in checkpoints. numpy computes names slowly."""
     return str(dtype.name)

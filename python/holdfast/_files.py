@@ -2,17 +2,18 @@
 paths and URLs.
 
 A path goes to the function of the same name, unchanged. A URL (gs://, s3://,
-http(s):// for reading) goes to the engine. A directory in object storage is
-only a common beginning of names: making one does nothing, an empty one does not
-exist, and listing it returns nothing. There are no links or permissions, and
-nothing needs a sync, since written bytes are durable.
+http(s):// for reading) goes to the engine. In object storage a directory is
+only a common prefix of names: creating one does nothing, an empty directory
+does not exist, and listing it returns nothing. There are no links or
+permissions. Nothing needs a sync, because written bytes are durable.
 
 Thread-safety: any number of threads. Units: bytes; times are seconds since
-1970. Errors: OSError, as the function of the same name raises it; for URLs
-`holdfast.errors`, whose classes are of the same kind: FileNotFoundError (a
-missing bucket too), FileExistsError, PermissionError (missing, wrong or expired
-credentials; no right), NotImplementedError (what the storage cannot do). An
-object that cannot be looked at is never taken for missing.
+1970. Errors: the OSError that the function of the same name raises; for URLs
+the errors of `holdfast.errors`, which derive from the same built-in classes:
+FileNotFoundError (also for a missing bucket), FileExistsError, PermissionError
+(missing, wrong or expired credentials; access denied), NotImplementedError (the
+storage does not support the operation). If it cannot be determined whether an
+object exists, an error is raised; the object never counts as missing.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from holdfast._remote_files import open_url
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
-# The errors from file systems that cannot rename directories.
+# The errors raised by file systems that cannot rename directories.
 _NO_RENAMES = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV})
 
-# The record of a directory's files as they were when they were saved.
+# The file that records a directory's files as they were saved.
 DIGEST_FILE = "_HOLDFAST_DIGESTS"
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)([^?#]*)(.*)", re.DOTALL)
@@ -48,20 +49,22 @@ _MISSING, _FILE, _DIRECTORY = 0, 1, 2  # PlaceInfo::Kind
 
 
 def is_url(path: Any) -> bool:
-    """Whether `path` is a string or path object of the form `scheme://…`."""
+    """Returns whether `path` is a string or path object of the form
+    `scheme://…`."""
     if isinstance(path, os.PathLike):
         path = os.fspath(path)
     return isinstance(path, str) and _URL.match(path) is not None
 
 
 def is_known(path: PathLike) -> bool:
-    """Whether `path` is a path, or a URL with a scheme that holdfast reads."""
+    """Returns whether `path` is a path, or a URL with a scheme that holdfast
+    reads."""
     scheme = os.fspath(path).partition("://")[0].lower()
     return not is_url(path) or scheme in ("gs", "s3", "hf", "http", "https")
 
 
 def split_url(url: PathLike) -> tuple[str, str, str]:
-    """`("gs://bucket", "/a/b", "")`: root, path and query of a URL."""
+    """Returns root, path and query of a URL: `("gs://bucket", "/a/b", "")`."""
     match = _URL.fullmatch(os.fspath(url))
     if match is None:
         raise ValueError(f"{os.fspath(url)!r} is not a URL")
@@ -69,7 +72,8 @@ def split_url(url: PathLike) -> tuple[str, str, str]:
 
 
 def data_file_bytes(path: PathLike) -> int:
-    """The size at which data files are closed: 2 GiB; 400 MiB in buckets."""
+    """Returns the size at which data files are closed: 2 GiB; 400 MiB in
+    buckets."""
     return 400 << 20 if is_url(path) else 2 << 30
 
 
@@ -77,7 +81,7 @@ def data_file_bytes(path: PathLike) -> int:
 
 
 def check_expanded(path: PathLike) -> None:
-    """Raises InvalidArgumentError for a "~" that no shell has expanded."""
+    """Raises InvalidArgumentError for a "~" that was not expanded."""
     text = os.fspath(path)
     if text == "~" or text.startswith("~/"):
         raise errors.InvalidArgumentError(
@@ -103,12 +107,12 @@ def normpath(path: PathLike) -> str:
 
 
 def isabs(path: PathLike) -> bool:
-    """`os.path.isabs`; true of URLs."""
+    """`os.path.isabs`; returns True for URLs."""
     return is_url(path) or os.path.isabs(path)
 
 
 def dirname(path: PathLike) -> str:
-    """`os.path.dirname`; for a bucket, the bucket itself."""
+    """`os.path.dirname`; returns a bucket unchanged."""
     if not is_url(path):
         return os.path.dirname(path)
     root, inside, _ = split_url(path)
@@ -118,19 +122,19 @@ def dirname(path: PathLike) -> str:
 # ---- looking
 
 
-# Answers about buckets that the current call has received.
+# Responses about buckets that were received in the current call.
 _answers: contextvars.ContextVar[dict[tuple[Any, ...], Any] | None]
 _answers = contextvars.ContextVar("holdfast answers", default=None)
 
 
 @contextlib.contextmanager
 def asking_once() -> Iterator[None]:
-    """Caches, within the block, what a bucket holds and the files that are
+    """Caches, within the block, listings of buckets and the files that are
     read.
 
-    Use it only for calls that read, because the block does not see what other
-    programs change meanwhile. Threads that the block starts do not share the
-    cache, unless they run in its `contextvars` context.
+    Use it only for calls that read, because the block does not see changes that
+    other programs make meanwhile. Threads that the block starts share the cache
+    only if they run in its `contextvars` context.
     """
     if _answers.get() is not None:
         yield
@@ -154,7 +158,8 @@ def once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
 
 
 def _ask(question: Callable[[str], T], path: PathLike) -> T:
-    """Returns the answer about a path; cached for URLs in `asking_once`."""
+    """Returns the result of `question(path)`; within `asking_once`, results for
+    URLs are cached."""
     text = os.fspath(path)
     if not is_url(text):
         return question(text)
@@ -162,7 +167,7 @@ def _ask(question: Callable[[str], T], path: PathLike) -> T:
 
 
 def _forget() -> None:
-    """Drops the cached answers; call this before a change."""
+    """Drops the cached responses. Call this before a change."""
     answers = _answers.get()
     if answers is not None:
         answers.clear()
@@ -208,12 +213,12 @@ def islink(path: PathLike) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class RemoteStat:
-    """The known facts about a URL; also under the names of `etils.epath`.
+    """The metadata of a URL; also has the member names of `etils.epath`.
 
     Attributes:
-        st_mode: a regular file or a directory, and all permissions.
+        st_mode: the bits of a regular file or directory, and all permissions.
         st_size: bytes of a file; 0 for a directory.
-        st_mtime_ns: nanoseconds since 1970; 0: not known.
+        st_mtime_ns: nanoseconds since 1970; 0 if not known.
     """
 
     st_mode: int
@@ -227,17 +232,17 @@ class RemoteStat:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a directory."""
+        """Whether this is a directory."""
         return stat_bits.S_ISDIR(self.st_mode)
 
     @property
     def length(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return self.st_size
 
     @property
     def mtime(self) -> int:
-        """Whole seconds since 1970."""
+        """The modification time in whole seconds since 1970."""
         return self.st_mtime_ns // 10**9
 
 
@@ -250,7 +255,7 @@ def _stat_result(info: tuple[int, int, int]) -> RemoteStat:
 
 
 def stat(path: PathLike) -> os.stat_result | RemoteStat:
-    """`os.stat`; for a URL only type, size and times (0: not known)."""
+    """`os.stat`; a URL has only type, size and times (0 if not known)."""
     if not is_url(path):
         return os.stat(path)
     info = _info(path)
@@ -265,7 +270,7 @@ def getsize(path: PathLike) -> int:
 
 
 class DirEntry:
-    """`os.DirEntry` of a URL's directory; sends no further requests."""
+    """`os.DirEntry` for a directory at a URL; sends no further requests."""
 
     def __init__(
         self, directory: str, name: str, info: tuple[int, int, int]
@@ -313,7 +318,7 @@ class _Entries:
 
 
 def scandir(path: PathLike) -> Any:
-    """`os.scandir`; sorted by name in object stores."""
+    """`os.scandir`; in object stores the entries are sorted by name."""
     if not is_url(path):
         return os.scandir(path)
     text = os.fspath(path)
@@ -322,7 +327,8 @@ def scandir(path: PathLike) -> Any:
 
 
 def own_entries(path: PathLike) -> list[AnyEntry]:
-    """Entries of a checkpoint's directory, without files that systems leave.
+    """Returns the entries of a checkpoint's directory, without files that
+    operating systems add.
 
     Raises:
         FileNotFoundError: there is no such directory.
@@ -338,10 +344,10 @@ def own_entries(path: PathLike) -> list[AnyEntry]:
 
 
 def checkpoint_exists(path: PathLike) -> bool:
-    """Whether anything is at a checkpoint's path.
+    """Returns whether anything exists at a checkpoint's path.
 
-    A checkpoint that an interrupted overwrite has moved aside is first moved
-    back.
+    If an interrupted overwrite has moved a checkpoint aside, this first moves
+    it back.
     """
     if exists(path):
         return True
@@ -364,7 +370,7 @@ def listdir(path: PathLike) -> list[str]:
 def open(
     path: PathLike, mode: str = "r", *, encoding: str | None = None
 ) -> IO[Any]:
-    """The built-in `open`; for a URL without "+" modes.
+    """The built-in `open`; a URL supports no "+" modes.
 
     A file at a URL appears complete when it is closed; nothing appears if its
     `with` block fails. There is no `fileno`.
@@ -377,7 +383,8 @@ def open(
 
 
 def sync(file: IO[Any]) -> None:
-    """Makes bytes written to a file durable; a URL's are when it is closed.
+    """Makes bytes written to a file durable. At a URL, closing the file does
+    that.
 
     Raises:
         OSError: the sync failed.
@@ -388,7 +395,7 @@ def sync(file: IO[Any]) -> None:
 
 
 def sync_directory(path: PathLike) -> None:
-    """Makes the names in a directory durable, where the system supports it.
+    """Makes the names in a directory durable if the system supports it.
 
     Raises:
         OSError: the sync failed.
@@ -413,15 +420,15 @@ def read_checked(path: PathLike) -> bytes:
     """Reads a complete file of a checkpoint and checks it.
 
     Raises:
-        FileNotFoundError: it does not exist.
-        DataLossError: it differs from its checksum, or has a checksum but is
-            missing.
+        FileNotFoundError: the file does not exist and no checksum is recorded.
+        DataLossError: the file does not match its checksum, or has a checksum
+            but is missing.
     """
     return _ask(_engine.read_checked_file, path)
 
 
 def refuse_lost(path: PathLike) -> None:
-    """Raises if a missing file was lost, and not if it was never saved.
+    """Raises if a missing file was lost; does nothing if it was never saved.
 
     Raises:
         LostFileError: the checkpoint's digests list the file, or list its
@@ -503,7 +510,7 @@ def rmtree(path: PathLike, ignore_errors: bool = False) -> None:
 def rename(source: PathLike, target: PathLike) -> None:
     """`os.rename`; in an object store it copies and then removes.
 
-    That takes several steps, and a checkpoint's marker moves last.
+    There this takes several steps, and a checkpoint's marker moves last.
 
     Raises:
         FileExistsError: a directory would replace something in a bucket.
@@ -526,7 +533,7 @@ def rename(source: PathLike, target: PathLike) -> None:
 
 
 def rename_hidden(source: PathLike, target: PathLike) -> None:
-    """Renames a directory that no reader looks into yet.
+    """Renames a directory that readers do not look into yet.
 
     If the file system cannot rename directories, renames the files one by one.
     """
@@ -558,7 +565,7 @@ def replace(source: PathLike, target: PathLike) -> None:
 
 
 def copyfile(source: PathLike, target: PathLike) -> None:
-    """`shutil.copyfile`; within one bucket the server copies."""
+    """`shutil.copyfile`; within a bucket the server copies the file."""
     if not is_url(source) and not is_url(target):
         shutil.copyfile(source, target)
         return
@@ -567,7 +574,7 @@ def copyfile(source: PathLike, target: PathLike) -> None:
 
 
 def link(source: PathLike, target: PathLike) -> None:
-    """`os.link`; a URL's file is copied."""
+    """`os.link`; a file at a URL is copied."""
     if is_url(source) or is_url(target):
         copyfile(source, target)
     else:

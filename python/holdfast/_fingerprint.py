@@ -1,6 +1,6 @@
-"""`holdfast.fingerprint` and `holdfast.check_replicas`: 128-bit fingerprints of
-tensors, and copies of a tensor compared by them. The engine does the work; this
-module converts objects to the engine's types.
+"""`holdfast.fingerprint` and `holdfast.check_replicas`: compute 128-bit
+fingerprints of tensors, and compare copies of a tensor by fingerprint. The
+engine does the work; this module converts objects to the engine's types.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ __all__ = ["check", "check_replicas", "fingerprint"]
 
 
 def fingerprint(tree: Any) -> str | dict[str, str]:
-    """Returns the fingerprint of an array, or of a tree's arrays and numbers.
+    """Returns the fingerprint of an array, or of each array and number in a
+    tree.
 
-    A fingerprint is 32 hex digits. It is equal for equal dtype, shape and bits,
-    however the elements are split and wherever they are stored.
-    `doc/fingerprints.md` says how it is computed.
+    A fingerprint is 32 hex digits. Tensors with equal dtype, shape and bits
+    have equal fingerprints, however their elements are split and wherever they
+    are stored. `doc/fingerprints.md` defines the computation.
 
     Args:
       tree: an array, or a tree that `holdfast.save` accepts.
@@ -51,26 +52,28 @@ def check_replicas(
 
     It compares equal boxes: complete arrays with the same name on several
     processes, shards of jax.Arrays and local parts of DTensors (also between
-    devices of one process), and numbers. Each tensor sends 16 bytes. Strings
-    are not compared. All processes of the group make the call. A tensor that is
-    meant to differ between them (the state of a random generator, a part that
-    tensor-parallel code keeps as a plain tensor) must not be in the tree.
+    devices of one process), and numbers. It sends 16 bytes for each tensor.
+    Strings are not compared. All processes of the group make the call. The tree
+    must not contain a tensor that is meant to differ between processes, such as
+    a random generator's state, or a part that tensor-parallel code stores as a
+    plain tensor.
 
     Args:
       tree: this process's own tree, as for `holdfast.save`.
       group: the processes that hold replicas, as for `holdfast.save`, except
         that "auto" means all of `jax.distributed` or `torch.distributed` if one
         of them is initialised.
-      timeout: seconds that a rank waits for the others at each meeting.
+      timeout: seconds that a rank waits for the others at each barrier.
 
     Returns:
-      How many were compared.
+      How many boxes and copies were compared.
 
     Raises:
-      errors.DataLossError: replicas differ. Raised on all ranks; names tensors,
-        and the ranks that differ from the majority, or all ranks if there is no
-        majority.
-      errors.DeadlineExceededError: ranks did not arrive in time; names them.
+      errors.DataLossError: replicas differ. Raised on all ranks. The error
+        names tensors, and the ranks that differ from the majority, or all ranks
+        if there is no majority.
+      errors.DeadlineExceededError: ranks did not arrive in time; the error
+        names them.
     """
     return check(tree, _process_group.process_group(group), timeout)
 
@@ -78,7 +81,7 @@ def check_replicas(
 def check(
     tree: Any, processes: ProcessGroup | None, timeout: float
 ) -> ReplicaCounts:
-    """`check_replicas` with a chosen group."""
+    """Does what `check_replicas` does, with a chosen group."""
     return check_made(lambda: tree, processes, timeout)[1]
 
 
@@ -87,7 +90,7 @@ def check_made(
 ) -> tuple[Any, ReplicaCounts]:
     """Returns the tree that `make` returns, after checking it.
 
-    If `make` fails, the other processes are told, too.
+    If `make` fails, the other processes are notified.
     """
     call = None
     if processes is not None:
@@ -106,8 +109,8 @@ def check_made(
 def _adapt_all(
     processes: ProcessGroup | None, value: Any, path: tuple[Any, ...]
 ) -> Any:
-    """Like `adapt`, but keeps every copy this process holds; a save keeps one
-    of each element."""
+    """Like `adapt`, but returns every copy that this process holds; a save
+    needs only one copy of each element."""
     jax = jax_if_imported()
     if jax is not None and isinstance(value, jax.Array):
         with importing:

@@ -2,12 +2,12 @@
 
 If the system cannot start a thread, the save finishes before the caller gets
 the future. The thread is not a daemon, so an interpreter that exits waits for
-the checkpoint. If nobody asks for an error, it is reported when the future is
-dropped, as Python reports errors that it cannot raise; and the next save raises
-it.
+the checkpoint. If the caller never asks for a save's error, the next save
+raises the error, or it is reported when the future is dropped, as Python
+reports errors that it cannot raise.
 
-A forked child has its parent's futures, but not their threads. There the
-futures end immediately, with an error that says so.
+A forked child has its parent's futures, but not the threads behind them. There
+the futures end immediately, with an error that says so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class _Shared(Generic[T]):
-    """The state that the thread needs; it must not keep the Future alive."""
+    """State shared with the thread, which must not keep the Future alive."""
 
     def __init__(self, what: str, raises_at_next_save: bool) -> None:
         self.what = what
@@ -47,7 +47,8 @@ class _Shared(Generic[T]):
         self.is_dropped = False
         self.has_ended = False
         self.error_was_seen = False
-        # Called without arguments at the end; they may keep the Future alive.
+        # Called without arguments at the end; a callback may keep the Future
+        # alive.
         self.callbacks: list[Callable[[], object]] = []
 
     def unreported_error(self) -> BaseException | None:
@@ -56,7 +57,8 @@ class _Shared(Generic[T]):
         return self.error
 
     def end(self) -> bool:
-        """Wakes the waiting threads; true if nobody will ask for the error."""
+        """Wakes the waiting threads; returns whether the error can no longer be
+        asked for."""
         with self.lock:
             self.has_ended = True
             nobody_asks = self.is_dropped
@@ -77,7 +79,7 @@ def _call(callback: Callable[[], object], what: str) -> None:
         log.exception("%s: a callback of its Future has failed", what)
 
 
-# Failed saves whose error nobody has asked for yet, oldest first.
+# Failed saves whose errors have not been asked for yet, oldest first.
 _failures: list[_Shared[Any]] = []
 _failures_lock = threading.Lock()
 
@@ -88,7 +90,7 @@ _running: weakref.WeakSet[_Shared[Any]] = weakref.WeakSet()
 def raise_earlier_failure() -> None:
     """Raises the error of an earlier background save, once.
 
-    Does nothing if there is no error, or its future was asked for it.
+    Does nothing if there is no error, or if its future has returned the error.
     """
     with _failures_lock:
         pending, _failures[:] = list(_failures), []
@@ -107,7 +109,7 @@ def raise_earlier_failure() -> None:
 class Future(Generic[T]):
     """The result of an operation that runs in its own thread.
 
-    A future can be awaited; cancelling a task that waits does not stop the
+    A future can be awaited. Cancelling a task that awaits it does not stop the
     operation. `state` is "staged" (the values have been captured and are being
     written), "durable" (the operation has succeeded), "failed" or "cancelled".
     """
@@ -121,9 +123,9 @@ class Future(Generic[T]):
     ) -> None:
         """Starts `run(is_cancelled)`; `what` names the operation in reports.
 
-        `run` sees the caller's current context variables.
-        With `raises_at_next_save`, `raise_earlier_failure` raises an error
-        that nobody asked for.
+        `run` sees the caller's current context variables. With
+        `raises_at_next_save`, `raise_earlier_failure` raises an error that the
+        caller has not asked for.
         """
         self._what = what
         self._shared: _Shared[T] = _Shared(what, raises_at_next_save)
@@ -150,14 +152,14 @@ class Future(Generic[T]):
         return "failed"
 
     def done(self) -> bool:
-        """True when the operation has ended, successfully or not."""
+        """Returns whether the operation has ended, successfully or not."""
         return self._shared.finished.is_set()
 
     def cancel(self) -> bool:
-        """Asks the operation to stop; False if it has already ended.
+        """Asks the operation to stop; returns False if it has already ended.
 
         A cancelled save leaves nothing behind, and `result` raises
-        CancelledError, unless the save had passed the point of no return.
+        CancelledError. A save that has already committed is not cancelled.
         """
         if self.done():
             return False
@@ -165,13 +167,13 @@ class Future(Generic[T]):
         return True
 
     def cancelled(self) -> bool:
-        """True when the operation ended because it was cancelled."""
+        """Returns whether the operation ended because it was cancelled."""
         return self.state == "cancelled"
 
     def result(self, timeout: float | None = None) -> T:
         """Waits for the end and returns the result, or raises the error.
 
-        Raises DeadlineExceededError when `timeout` seconds pass first; the
+        Raises DeadlineExceededError if `timeout` seconds pass first; the
         operation continues.
         """
         error = self.exception(timeout)
@@ -191,8 +193,8 @@ class Future(Generic[T]):
         """Calls `callback(self)` once when the operation ends, even with an
         error.
 
-        The call happens on the operation's thread, or immediately if it has
-        already ended. Exceptions from the callback are logged.
+        The call happens on the operation's thread, or immediately if the
+        operation has already ended. Exceptions from the callback are logged.
         """
         call = functools.partial(callback, self)
         with self._shared.lock:
@@ -231,7 +233,7 @@ class Future(Generic[T]):
         return f"<holdfast.Future {self._what}: {self.state}>"
 
     def __del__(self) -> None:
-        # Also called for a Future whose __init__ has failed.
+        # Also called for a Future whose __init__ failed.
         shared = getattr(self, "_shared", None)
         if shared is None or shared.error_was_seen:
             return
@@ -264,15 +266,15 @@ def _work(run: Callable[[Callable[[], bool]], T], shared: _Shared[T]) -> None:
 
 
 def _forget_the_parents_threads() -> None:
-    """In a forked child, ends the futures that the parent's threads would
-    end."""
+    """In a forked child, ends the futures whose threads exist only in the
+    parent."""
     global _failures_lock
     _failures_lock = threading.Lock()
     _failures.clear()
     for shared in list(_running):
         if shared.finished.is_set():
             continue
-        # Locks may have been held by threads that do not exist here.
+        # A thread that does not exist here may hold a lock, so replace it.
         shared.lock = threading.Lock()
         shared.finished = threading.Event()
         shared.cancelled = threading.Event()

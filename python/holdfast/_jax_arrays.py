@@ -1,11 +1,11 @@
-"""jax.Array to and from host memory, without a copy where JAX allows it.
+"""Converts jax.Arrays to and from host memory, without a copy if JAX allows it.
 
 For saves, it returns the shards of a fully addressable array, Orbax's record of
-its sharding (`sharding_json`) and the unit that one process writes
+its sharding (`sharding_json`) and the shape that each device writes
 (`write_shape`). For loads, it returns the boxes that a sharding's devices need,
-each read once, and makes the array from them.
+each read once, and builds the array from them.
 
-This module imports jax, and is imported only if the program has imported jax.
+This module imports jax. It is imported only if the program has imported jax.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]  # origin, shape
 
 
 def is_array(value: Any) -> bool:
-    """Whether `value` is a jax.Array with values, and not a tracer."""
+    """Returns whether `value` is a jax.Array with values, and not a tracer."""
     return isinstance(value, jax.Array) and not isinstance(
         value, jax.core.Tracer
     )
 
 
 def is_key_dtype(dtype: Any) -> bool:
-    """Whether `dtype` is a dtype of typed PRNG keys."""
+    """Returns whether `dtype` is a dtype of typed PRNG keys."""
     return not isinstance(dtype, np.dtype) and bool(
         jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
     )
@@ -75,16 +75,15 @@ def array_leaf(
 ) -> _engine.ArrayLeaf:
     """Returns the leaf that the engine saves for `array`, borrowing its memory.
 
-    `name` is the leaf's name, or the path of its keys, for errors. The
-    arguments
-    after it have the meaning of Orbax's options; `use_replica_parallel` None
-    means yes, unless JAX_PLATFORMS names a GPU. `own_part_only` returns only
+    `name` is the leaf's name, or the path of its keys, for errors. The other
+    arguments correspond to Orbax's options; with None, `use_replica_parallel`
+    is true unless JAX_PLATFORMS names a GPU. With `own_part_only`, returns only
     the part that this process writes when all processes that hold the array
     write together. Typed PRNG keys become their key data.
 
-    Raises DeletedArrayError for an array that was deleted or donated, and
-    InvalidArgumentError for an array that is partly on other processes'
-    devices, unless `own_part_only` is set.
+    Raises DeletedArrayError for an array that was deleted or donated. Without
+    `own_part_only`, raises InvalidArgumentError for an array that is partly on
+    devices of other processes.
     """
     if array.is_deleted():
         extents = ",".join(map(str, array.shape))
@@ -125,7 +124,7 @@ def array_leaf(
     if own_part_only:
         parts = own_parts(array, split, replica_id)
     else:
-        # All replicas are here, so writing one complete shard is less work.
+        # All replicas are local, so writing one complete shard is less work.
         parts = _whole_shards(array, 0)
     return _engine.ArrayLeaf(
         shape,
@@ -138,7 +137,8 @@ def array_leaf(
 
 
 def data_of(array: jax.Array) -> tuple[jax.Array, str | None]:
-    """Returns the array, or a typed PRNG key's data and implementation."""
+    """Returns the array and None, or a typed PRNG key's data and
+    implementation."""
     if not is_key_dtype(array.dtype):
         return array, None
     return jax.random.key_data(array), str(jax.random.key_impl(array))
@@ -169,8 +169,8 @@ def whole_leaf(
 def replicas_leaf(
     array: jax.Array, name: str | tuple[Any, ...] = ""
 ) -> _engine.ArrayLeaf:
-    """Returns everything that this process's devices hold of an array, with
-    copies.
+    """Returns the leaf for all copies that this process's devices hold of an
+    array.
 
     Raises DeletedArrayError like `array_leaf`.
     """
@@ -202,13 +202,15 @@ Part = tuple[tuple[int, ...], "np.ndarray[Any, np.dtype[Any]]"]
 def own_parts(
     array: jax.Array, split: Split, replica_id: int | None = 0
 ) -> list[Part]:
-    """The parts of an array that this process writes: (origin, values) pairs.
+    """Returns the parts of an array that this process writes: (origin, values)
+    pairs.
 
     Args:
         array: an array over devices of any processes; not typed PRNG keys.
         split: how replicas share a shard.
         replica_id: the replica to write if replicas do not share. None means
-            that of the first local shard, so each process writes all it has.
+            the replica of the first local shard, so each process writes
+            everything that it has.
     """
     if split.axis is None:
         if replica_id is None:
@@ -252,7 +254,7 @@ def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
 
 @functools.lru_cache(maxsize=1024)
 def sharding_json(sharding: jax.sharding.Sharding) -> str | None:
-    """The entry that Orbax writes to `_sharding`, or None for no entry."""
+    """Returns the entry that Orbax writes to `_sharding`, or None."""
     if isinstance(sharding, jax.sharding.SingleDeviceSharding):
         (device,) = sharding.device_set
         return json.dumps(
@@ -340,7 +342,7 @@ def split_of(
 
 
 def shares_replicas_by_default() -> bool:
-    """Whether JAX_PLATFORMS names no GPU, ignoring case."""
+    """Returns whether JAX_PLATFORMS names no GPU, ignoring case."""
     platforms = os.environ.get("JAX_PLATFORMS", "").lower()
     return "gpu" not in platforms and "cuda" not in platforms
 
@@ -348,8 +350,8 @@ def shares_replicas_by_default() -> bool:
 def _may_slice(
     sharding: jax.sharding.Sharding, shard_shape: tuple[int, ...]
 ) -> bool:
-    """False for small arrays in pinned host memory, whose layouts cannot be
-    cut."""
+    """Returns False for small arrays in pinned host memory, whose layouts
+    cannot be cut."""
     if sharding.memory_kind != "pinned_host":
         return True
     return (
@@ -387,8 +389,9 @@ def _box(index: Index, shape: Sequence[int]) -> Box:
 class Placement:
     """Host buffers for one array to restore, and its sharding.
 
-    Fill each of `buffers` with the box that starts at its key, hand it to
-    `put_all` with the others of a tree, then call `finish`.
+    Fill each of `buffers` with the box that starts at its key, pass the
+    placement to `put_all` together with the tree's other placements, then call
+    `finish`.
     """
 
     shape: tuple[int, ...]
@@ -413,7 +416,8 @@ class Placement:
         ]
 
     def goes_with_others(self) -> bool:
-        """Whether the parts go unchanged to their devices' default memory."""
+        """Returns whether the parts go unchanged to their devices' default
+        memory."""
         if not self.boxes or not isinstance(
             self.sharding, jax.sharding.Sharding
         ):
@@ -424,7 +428,8 @@ class Placement:
         )
 
     def _is_whole(self) -> bool:
-        """Whether one device of this process holds the complete array."""
+        """Returns whether one device of this process holds the complete
+        array."""
         return len(self.sharding.device_set) == 1 and len(self.boxes) == 1
 
     def finish(self) -> jax.Array:
@@ -443,7 +448,7 @@ class Placement:
             )
         if self.parts and self._is_whole():
             return self.parts[0]
-        # Without parts, only the dtype can say what the parts would be.
+        # Without parts, jax cannot take the dtype from them.
         of_none = {} if self.parts else {"dtype": self.dtype}
         return jax.make_array_from_single_device_arrays(
             self.shape, self.sharding, self.parts, **of_none
@@ -455,7 +460,7 @@ def put_all(placements: Sequence[Placement]) -> None:
 
     One call costs a third of separate calls, and lets the transfers overlap.
     `finish` handles layouts and other memory kinds. CPU devices adopt the
-    buffers, which must then not change.
+    buffers, which must not change afterwards.
     """
     together = [each for each in placements if each.goes_with_others()]
     sources = [source for each in together for source in each.sources()]
@@ -478,7 +483,7 @@ def placement(
     """Returns buffers for an array of `shape` and `dtype` under `sharding`.
 
     Devices that hold the same box share a buffer. A sharding of None means the
-    default device. Raises InvalidArgumentError when the sharding does not fit
+    default device. Raises InvalidArgumentError if the sharding does not fit
     the shape.
     """
     shape = tuple(shape)
@@ -503,9 +508,9 @@ def checked_placement(
     sharding: Any,
     prng_impl: str | None = None,
 ) -> Placement:
-    """Like `placement`, for a sharding or Format, with jax's own errors.
+    """Like `placement`, for a sharding or Format, and raises jax's own errors.
 
-    Raises ValueError when the sharding does not fit the shape.
+    Raises ValueError if the sharding does not fit the shape.
     """
     plain = getattr(sharding, "sharding", sharding)
     plain.shard_shape(shape)  # raises if the shape cannot be divided
@@ -532,7 +537,7 @@ def _placement_of(
 def _boxes(
     sharding: jax.sharding.Sharding, shape: tuple[int, ...]
 ) -> dict[Any, Box]:
-    """The box that each device of this process holds."""
+    """Returns the box that each device of this process holds."""
     indices = sharding.addressable_devices_indices_map(shape)
     return {
         device: _box(index, shape)

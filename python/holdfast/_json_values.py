@@ -1,4 +1,4 @@
-"""Encodes values from users as JSON: metadata, metrics and documents."""
+"""Encodes values supplied by users as JSON: metadata, metrics and documents."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["json_text"]
 
 
 def json_text(document: Any, what: str) -> str:
-    """`json.dumps(document)` that also accepts scalars of numpy, jax and torch.
+    """Works like `json.dumps`, and accepts numpy, jax and torch scalars too.
 
-    Keys that are not strings become strings, as `json` makes them.
+    Keys that are not strings become strings, as in `json`.
 
     Args:
       document: a value that JSON can represent.
@@ -67,7 +67,7 @@ def _check_keys(value: Any, where: str) -> None:
 
 
 def _refusal(value: Any, where: str) -> str:
-    """Says what is wrong with the first value or key that JSON cannot
+    """Returns the error message for the first value or key that JSON cannot
     represent."""
     if isinstance(value, dict):
         for key, member in value.items():

@@ -1,8 +1,8 @@
 """Deferred imports, in a process that may fork.
 
-A child that is forked while another thread imports a module has half of that
-module, and a module lock that is never released. So a fork waits for
-holdfast's running imports, which all use `with importing:`.
+If a process forks while another of its threads imports a module, the child has
+half of that module, and a module lock that is never released. So a fork waits
+until holdfast's running imports, which all use `with importing:`, are finished.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Finds the libcurl in the package pycurl, for systems without libcurl.
 
 The package is found by its files; pycurl is never imported. The engine uses the
-libcurl that HOLDFAST_LIBCURL names, or else the system's, or else this one.
+libcurl that HOLDFAST_LIBCURL names, or else the system's libcurl, or else the
+one in pycurl.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from holdfast import _engine, errors
 
 
 def find_pycurls() -> str | None:
-    """The path of the library in `pycurl.libs/`, if that is installed."""
+    """Returns the path of the library in `pycurl.libs/`, if it is installed."""
     for entry in sys.path:
         directory = pathlib.Path(entry or ".", "pycurl.libs")
         found = sorted(directory.glob("libcurl*.so*"))

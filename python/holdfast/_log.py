@@ -17,17 +17,17 @@ class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def enable_logging(level: int | str = logging.INFO) -> None:
-    """Logs what holdfast does, also in background saves, to standard error.
+    """Logs holdfast's work to standard error, including background saves.
 
     A program that configures `logging` itself does not need this call: the
     logger is `logging.getLogger("holdfast")`. A second call changes the level.
 
     Args:
-      level: a level of `logging`. "INFO" logs a line when a save begins, and
-        one with bytes and seconds when a save or load ends.
+      level: a `logging` level. "INFO" logs a line when a save begins, and a
+        line with bytes and seconds when a save or load ends.
 
     Raises:
-      ValueError: `logging` has no level with that name.
+      ValueError: `logging` has no level of that name.
     """
     log.setLevel(level)
     if any(isinstance(handler, _Shown) for handler in log.handlers):

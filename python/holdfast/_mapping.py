@@ -25,13 +25,14 @@ __all__ = ["Checkpoint"]
 
 
 class Checkpoint(Mapping[str, Any], ClosedAtExit):
-    """An opened checkpoint, read-only: name -> StoredArray or small value.
+    """An opened checkpoint, read-only: maps names to a StoredArray or a small
+    value.
 
     Scalars, strings, None and empty containers are returned as values. A name
-    is the keys that lead to a leaf, joined with dots; names are in the
+    consists of the keys that lead to a leaf, joined with dots. Names are in the
     checkpoint's own order.
 
-    As a context manager it closes itself. Pickling keeps the path and not the
+    As a context manager it closes itself. A pickle stores the path and no
     values: unpickling, also in another process, opens the checkpoint again.
     """
 
@@ -61,7 +62,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         return self._opened
 
     def close(self) -> None:
-        """Closes the checkpoint; only `path` and the names remain available.
+        """Closes the checkpoint. Only `path` and the names remain available.
 
         Arrays that were read stay valid; a StoredArray can no longer be read.
         Closing twice does nothing.
@@ -69,7 +70,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         self._opened = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # This is the step's path, so newer steps do not change it.
+        # This is the step's own path, so newer steps do not change the result.
         return functools.partial(Checkpoint, **self._options), (self._path,)
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -81,7 +82,8 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         return self._path
 
     def explain(self, target: Any, *, strict: bool = True) -> list[str]:
-        """Says why `holdfast.load(path, target)` would refuse, reading nothing.
+        """Lists the reasons why `holdfast.load(path, target)` would fail,
+        without reading an array.
 
         Args:
           target: a tree that `holdfast.load` accepts.
@@ -89,8 +91,9 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
         Returns:
           One line for each difference in any leaf: names on only one side (for
-          the first ten, the name each may have had), and other shapes, dtypes
-          and kinds. Empty when the target would load.
+          the first ten, with the name that the leaf may have on the other
+          side), and different shapes, dtypes and kinds. The list is empty if
+          the target would load.
 
         Raises:
           ValueError: the checkpoint was closed.
@@ -99,12 +102,12 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     @property
     def notes(self) -> list[str]:
-        """Things worth knowing about a checkpoint that seems to be intact."""
+        """Remarks about a checkpoint that seems to be intact."""
         return self._live.notes
 
     @property
     def bases(self) -> list[str]:
-        """The steps that a delta is read from, the anchor last."""
+        """The steps that are needed to read a delta, the anchor last."""
         return self._live.bases
 
     @property
@@ -124,7 +127,8 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     @property
     def item_directories(self) -> dict[str, str]:
-        """A composite checkpoint's items and their directories below `path`."""
+        """The items of a composite checkpoint: their directories below `path`,
+        by name."""
         return self._live.items
 
     @property
@@ -135,17 +139,17 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     @property
     def leaves(self) -> list[_engine.LeafInfo]:
-        """A description of each leaf, which needs no reading."""
+        """A description of each leaf, available without reading."""
         return self._live.leaves
 
     def __getitem__(self, name: str) -> Any:
         """Returns a StoredArray for an array, and the value for any other leaf.
 
-        A pickled object in a foreign format becomes the plain value it stands
-        for: containers, numbers, strings and numpy arrays, and a PickleRecord
-        for anything else.
+        A pickled object in a foreign format becomes the plain value that it
+        represents: containers, numbers, strings and numpy arrays, and a
+        PickleRecord for anything else.
 
-        Raises KeyError, naming close matches, when there is no such leaf.
+        Raises KeyError, naming close matches, if there is no leaf of that name.
         """
         leaf = self._index.get(name)
         if leaf is None:
@@ -161,7 +165,8 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         return value
 
     def fingerprints(self) -> dict[str, str]:
-        """Returns the fingerprints stored by the save, by name; may be empty.
+        """Returns the fingerprints stored by the save, by name. The result may
+        be empty.
 
         No array is read. `holdfast.fingerprint` returns equal fingerprints for
         equal arrays.
@@ -187,15 +192,16 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         """Maps arrays from their files, without reading them, and returns them
         by name.
 
-        Arrays that cannot be mapped are read (`why_not_mmap` says which). The
-        conditions, also those on the files, are those of
+        Arrays that cannot be mapped are read (`why_not_mmap` lists them). The
+        conditions, including those on the files, are the same as for
         `holdfast.load(mmap=True)`.
 
         Args:
-          keys: names, or the beginnings of names, as for `holdfast.load`.
+          keys: names or prefixes of names, as for `holdfast.load`.
           arrays: "numpy" for read-only arrays; "torch" for tensors, where a
             write changes this process's copy of a page and never the file.
-          require: raise instead of reading.
+          require: raise for an array that cannot be mapped, instead of reading
+            it.
           verify: as for `StoredArray.mmap`.
 
         Raises:
@@ -226,9 +232,10 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
     def why_not_mmap(
         self, keys: Sequence[str] | str | None = None
     ) -> dict[str, str]:
-        """Says by name which arrays `mmap` would read, and why; reads nothing.
+        """Returns, by name, the arrays that `mmap` would read, and why. No
+        array is read.
 
-        Raises NotFoundError when there is no leaf for `keys`.
+        Raises NotFoundError if there is no leaf for `keys`.
         """
         leaves = self._array_leaves(keys)
         return {
@@ -267,7 +274,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         return self is other
 
     def digest(self, name: str) -> str:
-        """Returns the hex sha256 of a leaf's value: C order, little endian."""
+        """Returns the hex sha256 of a leaf's elements in C order."""
         leaf = self._index.get(name)
         if leaf is None:
             raise KeyError(self._no_such_leaf(name))

@@ -6,7 +6,7 @@ from holdfast import _engine
 
 
 def metrics() -> dict[str, float]:
-    """Returns counts, seconds and bytes of this process since it started.
+    """Returns this process's counts, seconds and bytes since it started.
 
     Returns:
         "saves", "loads", "conversions", "copies", "failures" and "stalls"
@@ -26,9 +26,9 @@ def metrics_text() -> str:
 
 
 def crash_mark(text: str = "") -> None:
-    """Declares that everything saved so far must survive a power loss.
+    """Declares that everything saved so far must survive a power failure.
 
-    `holdfast prove-crash`, when it runs this program, checks that claim.
+    `holdfast prove-crash` checks that claim when it runs this program.
     Elsewhere the call does nothing.
 
     Args:

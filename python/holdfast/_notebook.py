@@ -1,8 +1,8 @@
 """Tables of leaves as HTML, for notebooks: folded by module, searchable.
 
-A page is nested `<details>`, which fold without a script, so untrusted
-notebooks and sanitising renderers show all of it. Where scripts run, a script
-adds a search box. The page loads nothing from elsewhere.
+A page is nested `<details>`, which fold without a script, so the full page also
+shows in untrusted notebooks and renderers that remove scripts. A script, where
+it may run, adds a search box. The page loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -96,11 +96,13 @@ class Row:
 
     Attributes:
       keys: the keys that lead to the leaf; the last one names it in its module.
+      keys: the keys that lead to the leaf; the last key is the leaf's name in
+        its module.
       cells: one string for each column after the name.
       parameter_count: number of elements of an array.
-      bytes: size of its elements; leaves and modules are sorted by it.
-      problem_count: number of problems or differences; leaves with any come
-        first.
+      bytes: size of its elements; leaves and modules are sorted by this size.
+      problem_count: number of problems or differences; leaves that have any
+        come first.
     """
 
     keys: tuple[str, ...]
@@ -175,7 +177,7 @@ class _Maker:
         self._open = " open" if is_unfolded else ""
 
     def sums(self, rows: Sequence[Row]) -> str:
-        """ "3 leaves, 1.2M parameters, 4.6 MiB, 1 different"."""
+        """Returns text like "3 leaves, 1.2M parameters, 4.6 MiB"."""
         parameters = sum(row.parameter_count for row in rows)
         size = sum(row.bytes for row in rows)
         bad = sum(row.problem_count for row in rows)
@@ -190,7 +192,7 @@ class _Maker:
         return ", ".join(parts)
 
     def inside(self, module: _Module) -> str:
-        """The contents of a module: its modules, then its own leaves."""
+        """Returns the contents of a module: first modules, then leaves."""
         modules, leaves = _split(module)
         parts = [self._folded(below) for below in modules]
         if leaves:
@@ -209,7 +211,7 @@ class _Maker:
         )
 
     def _line(self, row: Row, depth: int) -> str:
-        # The end tags that HTML can omit would be a third of a large page.
+        # Without the optional end tags of HTML a large page is a third smaller.
         name = html.escape(".".join(row.keys[depth:]) or "(root)")
         bad = ' class="bad"' if row.problem_count else ""
         cells = "".join(f"<td>{html.escape(cell)}" for cell in row.cells)
@@ -217,9 +219,9 @@ class _Maker:
 
 
 def _split(module: _Module) -> tuple[list[_Module], list[Row]]:
-    """Splits a module into modules of several leaves, and all other leaves.
+    """Returns the modules that have several leaves, and all other leaves.
 
-    A module that has all leaves of its parent stands for both.
+    A module that holds all leaves of its parent takes the parent's place.
     """
     depth = len(module.keys)
     below: dict[str, list[Row]] = {}
@@ -245,7 +247,7 @@ def _descend(module: _Module) -> _Module:
     while True:
         depth = len(keys)
         first = module.rows[0].keys
-        # The chain of modules ends at a direct leaf or a fork.
+        # The chain of modules ends at a direct leaf or at a fork.
         if any(
             len(row.keys) <= depth + 1 or row.keys[depth] != first[depth]
             for row in module.rows

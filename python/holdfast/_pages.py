@@ -24,7 +24,7 @@ __all__ = ["of_diff", "of_leaves", "of_stats", "of_text", "of_verify"]
 
 
 def of_leaves(title: str, leaves: Sequence[_engine.LeafInfo]) -> str:
-    """The leaves of an opened checkpoint."""
+    """Returns a page of the leaves of an opened checkpoint."""
     rows = [
         Row(
             leaf.key,
@@ -39,7 +39,8 @@ def of_leaves(title: str, leaves: Sequence[_engine.LeafInfo]) -> str:
 
 
 def of_stats(result: StatsResult) -> str:
-    """The statistics of each tensor; tensors with NaNs or infinities first."""
+    """Returns a page of each tensor's statistics; tensors with NaNs or
+    infinities come first."""
     columns = (
         *("dtype", "shape", "mean", "std", "min", "max", "absmax", "l2 norm"),
         *("zeros", "NaNs", "infinities"),
@@ -66,7 +67,7 @@ def of_stats(result: StatsResult) -> str:
 
 
 def of_diff(result: DiffResult) -> str:
-    """All leaves of both sides, those that differ first."""
+    """Returns a page of the leaves of both sides, differing leaves first."""
     columns = (
         *("what", "a", "b", "different", "max abs error", "max rel error"),
         "note",
@@ -74,7 +75,7 @@ def of_diff(result: DiffResult) -> str:
     rows = []
     for leaf in result.leaves:
         side = leaf.a or leaf.b
-        assert side is not None  # a leaf is on one side at least
+        assert side is not None  # a leaf is on at least one side
         rows.append(
             Row(
                 _keys(leaf.name),
@@ -89,7 +90,8 @@ def of_diff(result: DiffResult) -> str:
 
 
 def of_verify(report: VerifyReport) -> str:
-    """Each damage, by leaf, and everything that is not supported."""
+    """Returns a page of each damage, by leaf, and everything that is not
+    supported."""
     rows = [
         Row(
             _keys(damage.leaf),
@@ -116,7 +118,7 @@ def of_verify(report: VerifyReport) -> str:
 
 
 def of_text(text: str) -> str:
-    """A paragraph."""
+    """Returns a paragraph."""
     return f"<p>{html.escape(text)}</p>"
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclasses.dataclass(eq=False)
 class PickleRecord:
-    """An object in a pickle, as the pickle describes it; nothing was run.
+    """An object in a pickle, as the pickle describes it. None of its code runs.
 
-    `module` and `name` identify its class. `args` are the arguments for making
-    the object, `state` is the state to set (often its `__dict__`), `items` and
-    `pairs` are the items to append and to set. `kind` is "record", "enum" (with
-    one argument: the member's value, or with `by_name` its name) or "global" (a
-    class or function that is only mentioned).
+    `module` and `name` identify the object's class. `args` are the arguments
+    that create the object, `state` is the state to set (often its `__dict__`),
+    `items` and `pairs` are the items to append and to set. `kind` is "record",
+    "enum" (with one argument: the member's value, or with `by_name` its name)
+    or "global" (a class or function that is only mentioned).
 
     A record is equal only to itself.
     """

@@ -1,7 +1,7 @@
 """ProcessGroup: the processes that save and load one checkpoint together.
 
-Their few small messages use a channel that the program already has: the
-key-value store of `jax.distributed`, the store of `torch.distributed`, or
+They exchange a few small messages over a channel that the program already has:
+the key-value store of `jax.distributed`, the store of `torch.distributed`, or
 any object with `rank`, `size`, `send` and `receive`. Neither jax nor torch is
 imported here.
 """
@@ -32,11 +32,11 @@ __all__ = [
     "torch_world",
 ]
 
-# Larger messages are sent in pieces: stores refuse large values, and torch's
-# store does so by closing the connection.
+# Larger messages are sent in pieces, because stores refuse large values.
+# torch's store does so by closing the connection.
 _PIECE_BYTES = 2 << 20
 _COUNT_BYTES = 4
-# When Control-C ends rank 0, it waits only this long for the other ranks to
+# If Control-C ends rank 0, it waits at most this long for the other ranks to
 # fetch its last message.
 _LEAVE_SECONDS = 1.0
 
@@ -44,28 +44,29 @@ _LEAVE_SECONDS = 1.0
 class ProcessTransport(Protocol):
     """Carries a group's messages between processes.
 
-    The engine's threads use it, several concurrently when background saves
-    overlap. If a method raises, the save or load fails with that exception.
+    The engine's threads use it, several of them concurrently when background
+    saves overlap. If a method raises, the save or load fails with that error.
     """
 
     @property
     def rank(self) -> int:
-        """This process, from 0."""
+        """The rank of this process, from 0."""
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
 
     def send(self, to: int, topic: str, message: bytes, /) -> None:
-        """Leaves a message for rank `to`, without waiting for it.
+        """Leaves a message for rank `to`, and does not wait until it is read.
 
-        `topic` is printable ASCII and new for this pair of ranks.
+        `topic` is printable ASCII, and new for this pair of ranks.
         """
 
     def receive(
         self, from_: int, topic: str, timeout_seconds: float, /
     ) -> bytes | None:
-        """Takes a message; None if it did not come in time (0 only looks)."""
+        """Takes a message out of the channel; returns None if none came in
+        time (0 only looks)."""
 
 
 class ProcessGroup:
@@ -83,7 +84,7 @@ class ProcessGroup:
         name: str = "custom",
         torch_ranks: Iterable[int] | None = None,
     ) -> None:
-        """`name` appears in messages to users.
+        """Creates a group; `name` appears in messages to users.
 
         `torch_ranks` are the ranks of these processes in torch.distributed's
         default group; None means that the ranks are the same there.
@@ -99,17 +100,17 @@ class ProcessGroup:
 
     @property
     def rank(self) -> int:
-        """This process, from 0."""
+        """The rank of this process, from 0."""
         return self.transport.rank
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self.transport.size
 
     @property
     def name(self) -> str:
-        """The name of the message carrier: "jax", "torch", ..."""
+        """The name of the channel: "jax", "torch", ..."""
         return self._name
 
     def begin(
@@ -136,7 +137,7 @@ class ProcessGroup:
     def _end(self, call: Call) -> None:
         with self._lock:
             self._open_count -= 1
-            # The step is larger than one if this rank has skipped calls.
+            # The step is larger than 1 if this rank has skipped calls.
             self._next_call += call.engine.call_number - call.number - 1
 
     def __repr__(self) -> str:
@@ -150,7 +151,7 @@ class Call:
     """One save or load of a group, on this rank.
 
     A context manager. If its block raises, the call has failed on this rank,
-    and the other ranks are told unless they already know.
+    and the other ranks are notified unless they already know.
     """
 
     def __init__(
@@ -167,7 +168,8 @@ class Call:
         return self.engine.rank
 
     def agree(self, phase: str) -> None:
-        """Raises unless all ranks have reached this phase."""
+        """Returns when all ranks have reached this phase; raises if a rank
+        fails or is late."""
         self.engine.agree(phase, self.path)
 
     def __enter__(self) -> Call:
@@ -179,9 +181,9 @@ class Call:
         self.end(error)
 
     def end(self, error: BaseException | None = None) -> None:
-        """Ends the call on this rank; ending it twice does nothing.
+        """Ends the call on this rank. Ending it twice does nothing.
 
-        Without an error nothing is sent, because all ranks have already met.
+        Without an error it sends nothing, because all ranks have already met.
         """
         if self._has_ended:
             return
@@ -197,7 +199,7 @@ class Call:
 
 @contextlib.contextmanager
 def telling(call: Call | None) -> Iterator[None]:
-    """Ends the call and tells the other ranks if the block fails."""
+    """Ends the call and notifies the other ranks if the block fails."""
     try:
         yield
     except BaseException as error:
@@ -215,18 +217,20 @@ def process_group(kind: Any = "auto") -> ProcessGroup | None:
     """Returns the group of processes that jax or torch connects.
 
     Args:
-      kind: "jax" for the processes of `jax.distributed`; "torch" for those of
-        `torch.distributed`; a torch process group; "auto" for the first of the
-        two that is initialised with more than one process; "single" or None
-        for only this process.
+      kind: "jax" for the processes of `jax.distributed`; "torch" for the
+        processes of `torch.distributed`; a torch process group; "auto" for
+        whichever is initialised with more than one process, jax before torch;
+        "single" or None for only this process.
 
     Returns:
-      The same object for the same processes; None for a single process.
+      The group, which is the same object for the same processes; None for a
+      single process.
 
     Raises:
       FailedPreconditionError: jax.distributed or torch.distributed is not
         initialised.
-      InvalidArgumentError: another `kind`, or a group without this process.
+      InvalidArgumentError: `kind` has a different value, or the group does not
+        contain this process.
     """
     if kind is None or kind == "single":
         return None
@@ -258,10 +262,10 @@ def chosen(
     """Returns the group that a call's `group` argument means; None means only
     this process.
 
-    "auto" must not make a process wait for others that do not make the call. So
-    unless all processes of a jax program make this call (`takes_all_jax`),
-    "auto" means a group only if the tree has arrays that are spread over
-    processes, of the kind "jax" or "torch".
+    "auto" must not make a process wait for others that do not make the call. If
+    all processes of a jax program make this call (`takes_all_jax`), "auto"
+    means all of them. Otherwise it means a group only if the tree has arrays
+    that are spread over processes, of the kind "jax" or "torch".
     """
     if group != "auto":
         return process_group(group)
@@ -275,8 +279,8 @@ def chosen(
 
 
 def torch_world() -> ProcessGroup | None:
-    """All processes of `torch.distributed`; None if not initialised or only
-    one."""
+    """Returns all processes of `torch.distributed`; None if it is not
+    initialised or has only one process."""
     return _several(_torch_group(None))
 
 
@@ -288,8 +292,8 @@ def _several(group: ProcessGroup | None) -> ProcessGroup | None:
     return None if group is None or group.size == 1 else group
 
 
-# Keyed by the engine's object for the connection, so that a new connection
-# starts at zero.
+# Keyed by the engine's object for the connection, so the calls of a new
+# connection are counted from zero.
 _groups: weakref.WeakKeyDictionary[Any, ProcessGroup] = (
     weakref.WeakKeyDictionary()
 )
@@ -313,13 +317,12 @@ def _jax_group() -> ProcessGroup | None:
 
 
 def jax_transport(client: Any, rank: int, size: int) -> ProcessTransport:
-    """Sends messages through the key-value store of a jax.distributed
-    client."""
+    """Returns a transport over the key-value store of jax.distributed."""
     return _StoreTransport(_JaxStore(client), rank, size)
 
 
 def _torch_distributed() -> Any | None:
-    """torch.distributed, once the program has initialised it."""
+    """Returns torch.distributed if the program has initialised it."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not hasattr(distributed, "is_initialized"):
         return None
@@ -336,7 +339,8 @@ def _is_torch_group(value: Any) -> bool:
 
 
 def _torch_group(group: Any) -> ProcessGroup | None:
-    """The group for a torch process group; None means the default one."""
+    """Returns the group for a torch process group; None means the default
+    group."""
     distributed = _torch_distributed()
     if distributed is None:
         return None
@@ -366,19 +370,19 @@ def _torch_group(group: Any) -> ProcessGroup | None:
 
 
 class _Store(Protocol):
-    """Keys and values that all processes see."""
+    """A store of keys and values that all processes see."""
 
     def set(self, key: str, value: bytes) -> None:
-        """Stores a value in place of an old one."""
+        """Stores a value, replacing an old value."""
 
     def get(self, key: str, timeout_seconds: float) -> bytes | None:
-        """Returns the value; None if it was not set in time."""
+        """Returns the value, or None if it was not set in time."""
 
     def delete(self, key: str) -> None: ...
 
 
 class _StoreTransport:
-    """Messages as values of a store, which are deleted when received."""
+    """Sends messages as values of a store, which are deleted when received."""
 
     def __init__(self, store: _Store, rank: int, size: int) -> None:
         self._store = store
@@ -396,8 +400,8 @@ class _StoreTransport:
     def send(self, to: int, topic: str, message: bytes) -> None:
         key = _key(self._rank, to, topic)
         pieces = _pieces(message)
-        # The first piece is set last, so a receiver that has it finds the
-        # others.
+        # Set the first piece last, so a receiver that has it also finds the
+        # other pieces.
         for i in reversed(range(1, len(pieces))):
             self._store.set(f"{key}~{i}", pieces[i])
         count = len(pieces).to_bytes(_COUNT_BYTES, "little")
@@ -472,7 +476,7 @@ class _TorchStore:
             import torch.distributed
 
         try:
-            store = store.clone()  # a connection of our own
+            store = store.clone()  # a separate connection
         except (AttributeError, RuntimeError):
             pass  # older releases, and other kinds of stores
         self._store = torch.distributed.PrefixStore(prefix, store)

@@ -1,9 +1,9 @@
 """The `progress` argument of the public functions.
 
-False shows nothing. True shows a bar on standard error, from tqdm if installed.
-A callable is called as `f(phase, done_bytes, total_bytes)` on the thread that
-made the call; if it raises, the work is cancelled and the call raises that
-exception.
+False shows nothing. True shows a bar on standard error, drawn by tqdm if it is
+installed. A callable is called as `f(phase, done_bytes, total_bytes)` on the
+thread that made the call. If it raises, the work is cancelled and the call
+raises that exception.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _make_bar(title: str) -> _Bar:
 def reporting(
     progress: ProgressArgument, title: str
 ) -> Iterator[ProgressFn | None]:
-    """Yields the function for the engine, or None; a bar ends with the block.
+    """Yields the function for the engine, or None. The bar ends with the block.
 
     Raises TypeError for a value that is neither a bool nor callable.
     """
@@ -112,7 +112,8 @@ def reporting(
 def cancelling(
     progress: ProgressFn | None, is_cancelled: Callable[[], bool]
 ) -> ProgressFn:
-    """Wraps `progress` to also stop the work when the future was cancelled."""
+    """Wraps `progress` so that the work also stops when the future is
+    cancelled."""
 
     def report(phase: str, done_bytes: int, total_bytes: int) -> None:
         if is_cancelled():

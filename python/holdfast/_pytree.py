@@ -1,7 +1,7 @@
 """One level of a pytree: the children of a container and how to rebuild it.
 
 Handles dicts, lists, tuples and named tuples directly; then types registered
-with JAX, if it is imported; then dataclasses, attrs classes and other mappings
+with JAX, if JAX is imported; then dataclasses, attrs classes and other mappings
 and sequences. jax is never imported here.
 """
 
@@ -22,10 +22,10 @@ __all__ = ["Level", "joined", "jax_if_imported", "one_level"]
 class Level:
     """A container's children in the order in which JAX flattens them.
 
-    `kind` is "dict" or "attributes" (both have one key per child: the dict's
-    keys,
-    or names) or "sequence". `names` are the children's names in a checkpoint.
-    `rebuild` makes the same container from other children in the same order.
+    `kind` is "dict", "attributes" or "sequence". A dict has its own keys, one
+    per child, and "attributes" has the attributes' names. `names` are the
+    children's names in a checkpoint. `rebuild` makes the same container from
+    other children in the same order.
     """
 
     kind: str
@@ -41,8 +41,8 @@ class Level:
 
 
 def unsorted_keys(keys: Sequence[Any]) -> str:
-    """The error for a dict whose keys cannot be sorted, in JAX's words, with
-    the keys."""
+    """Returns the error message for a dict whose keys cannot be sorted: JAX's
+    words, with the keys."""
     other = next((key for key in keys if type(key) is not type(keys[0])), None)
     first = f"{keys[0]!r} ({type(keys[0]).__name__})"
     what = (
@@ -57,20 +57,21 @@ def unsorted_keys(keys: Sequence[Any]) -> str:
 
 
 def joined(path: Sequence[Any]) -> str:
-    """The name that a leaf has in a checkpoint."""
+    """Returns the name that a leaf has in a checkpoint."""
     return ".".join(str(key) for key in path)
 
 
 def jax_if_imported() -> Any | None:
-    """The module jax if the program has completely imported it, or None."""
+    """Returns the module jax if the program has imported it completely, or
+    None."""
     jax = sys.modules.get("jax")
     return jax if hasattr(jax, "tree_util") else None
 
 
 def one_level(value: Any) -> Level | None:
-    """Returns a container's level; None for a leaf, including None itself.
+    """Returns a container's level, or None for a leaf, including the leaf None.
 
-    Raises InvalidArgumentError for keys that do not compare or collide.
+    Raises InvalidArgumentError for keys that cannot be sorted or that collide.
     """
     if value is None:
         return None
@@ -105,7 +106,7 @@ def _of_dict(value: Mapping[Any, Any], *, sort: bool) -> Level:
         if isinstance(value, collections.defaultdict):
             return collections.defaultdict(value.default_factory, items)
         if isinstance(value, collections.Counter):
-            return type(value)(dict(items))  # it would count the pairs
+            return type(value)(dict(items))  # Counter(items) counts the pairs
         return type(value)(items)  # type: ignore[call-arg]
 
     return Level("dict", keys, [value[key] for key in keys], rebuild)
@@ -126,7 +127,7 @@ def _check_distinct(keys: list[Any]) -> None:
 
 
 def _of_registered(value: Any) -> Level | None:
-    """The level of a node that is registered with jax."""
+    """Returns the level of a node that is registered with jax."""
     jax = jax_if_imported()
     if jax is None:
         return None
@@ -146,7 +147,8 @@ def _of_registered(value: Any) -> Level | None:
 
 
 def _key_of(key: Any) -> Any:
-    """None for positions: SequenceKey and FlattenedIndexKey."""
+    """Returns a key's value; None for the positions SequenceKey and
+    FlattenedIndexKey."""
     kind = type(key).__name__
     if kind == "DictKey":
         return key.key
@@ -172,7 +174,7 @@ def _of_unregistered(value: Any) -> Level | None:
 
 def _of_fields(value: Any, names: list[str]) -> Level:
     def rebuild(children: Sequence[Any]) -> Any:
-        # Copy, because __init__ may have other arguments than the fields.
+        # Copy, because __init__ may take arguments other than the fields.
         made = copy.copy(value)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(made, name, child)

@@ -1,6 +1,7 @@
-"""File objects of URLs.
+"""File objects for URLs.
 
 A reader requests pieces of one version of the object. A writer sends pieces as
+they are written; the object appears, complete, when the writer is closed.
 they are written, and the object appears complete when the writer is closed.
 
 Thread-safety: one thread at a time, like files. Units: bytes.
@@ -14,13 +15,13 @@ from typing import IO, Any
 
 from holdfast import _engine, errors
 
-# Bytes to read ahead, and bytes collected before an upload begins.
+# The bytes to read ahead, and the bytes to collect before an upload begins.
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 8 << 20
 
 
 def open_url(url: str, mode: str, *, encoding: str | None = None) -> IO[Any]:
-    """Opens a URL's file; see `holdfast._files.open`.
+    """Opens the file at a URL; see `holdfast._files.open`.
 
     Raises:
         FileNotFoundError: a file to read does not exist.
@@ -59,10 +60,10 @@ class RemoteReader(io.RawIOBase):
     """Reads one version of an object."""
 
     def __init__(self, url: str) -> None:
-        """Looks for the object.
+        """Checks that the object exists.
 
         Raises:
-            FileNotFoundError: it does not exist.
+            FileNotFoundError: the object does not exist.
         """
         super().__init__()
         self.name = url
@@ -109,7 +110,7 @@ class RemoteReader(io.RawIOBase):
 class RemoteWriter(io.RawIOBase):
     """Writes an object in pieces of at most 8 MiB, sent as they are written.
 
-    Leaving its `with` block by an exception writes nothing.
+    If its `with` block raises, no object is created.
     """
 
     # A remote file has no descriptor to sync.
@@ -176,13 +177,14 @@ class RemoteWriter(io.RawIOBase):
         self.close()
 
     def __del__(self) -> None:
-        # A writer that is not closed has written nothing.
+        # An unclosed writer has created no object.
         if not self.closed:
             self.discard()
 
 
 class _TextWriter(io.TextIOWrapper):
-    """Writes text to a RemoteWriter; a failed block writes nothing."""
+    """Writes text to a RemoteWriter; if its block raises, no object is
+    created."""
 
     is_remote = True
 

@@ -1,8 +1,8 @@
 """Paths in object stores, with the interface of `pathlib.Path`.
 
 `RemotePath("gs://bucket/run") / "7"` is a path object whose methods call the
-engine, with its credentials and options. A program's own handlers, which call
-`(directory / "x.json").write_text(...)`, work there as on a disk.
+engine, with the engine's credentials and options. A program's own handlers,
+which call `(directory / "x.json").write_text(...)`, work there as on a disk.
 
 Thread-safety: values; any number of threads. Errors: as in `holdfast._files`.
 """
@@ -22,7 +22,7 @@ PathLike = str | os.PathLike[str]
 
 
 class RemotePath(os.PathLike[str]):
-    """The path of a URL; immutable, hashable, ordered by its text.
+    """The path of a URL: immutable, hashable, ordered by its text.
 
     It has the methods of `pathlib.Path` and `etils.epath.Path` that make sense
     in an object store. A directory exists while it contains something, `mkdir`
@@ -44,7 +44,7 @@ class RemotePath(os.PathLike[str]):
         names = [name for name in inside.split("/") if name not in ("", ".")]
         for part in parts[1:]:
             text = os.fspath(part)
-            if _files.is_url(text):  # replaces, like an absolute path
+            if _files.is_url(text):  # replaces the path, like an absolute path
                 root, inside, query = _files.split_url(text)
                 names, text = [], inside
             elif text.startswith("/"):
@@ -103,23 +103,23 @@ class RemotePath(os.PathLike[str]):
         return self.parts >= other.parts
 
     def as_posix(self) -> str:
-        """The URL."""
+        """Returns the URL."""
         return str(self)
 
     def as_uri(self) -> str:
-        """The URL."""
+        """Returns the URL."""
         return str(self)
 
     # ---- its parts
 
     @property
     def anchor(self) -> str:
-        """`gs://bucket/`."""
+        """Bucket and slash, such as `gs://bucket/`."""
         return f"{self._root}/"
 
     @property
     def drive(self) -> str:
-        """`gs://bucket`."""
+        """The bucket, such as `gs://bucket`."""
         return self._root
 
     @property
@@ -129,7 +129,7 @@ class RemotePath(os.PathLike[str]):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The anchor, and the names."""
+        """The anchor, followed by the names."""
         return (self.anchor, *self._inside)
 
     @property
@@ -139,17 +139,17 @@ class RemotePath(os.PathLike[str]):
 
     @property
     def suffix(self) -> str:
-        """`.json` of `x.json`."""
+        """The extension: `.json` for `x.json`."""
         return pathlib.PurePosixPath(self.name).suffix
 
     @property
     def suffixes(self) -> list[str]:
-        """`[".tar", ".gz"]` of `x.tar.gz`."""
+        """All extensions: `[".tar", ".gz"]` for `x.tar.gz`."""
         return pathlib.PurePosixPath(self.name).suffixes
 
     @property
     def stem(self) -> str:
-        """`x` of `x.json`."""
+        """The name without its extension: `x` for `x.json`."""
         return pathlib.PurePosixPath(self.name).stem
 
     @property
@@ -159,7 +159,7 @@ class RemotePath(os.PathLike[str]):
 
     @property
     def parents(self) -> tuple[RemotePath, ...]:
-        """The parent directories, the nearest first."""
+        """The parent directories, nearest first."""
         count = len(self._inside)
         return tuple(
             self._with(self._inside[:n]) for n in reversed(range(count))
@@ -173,7 +173,7 @@ class RemotePath(os.PathLike[str]):
         return self.joinpath(other)
 
     def __rtruediv__(self, other: PathLike) -> RemotePath:
-        # When both paths are absolute, the second one counts.
+        # When both paths are absolute, the second path is the result.
         return self
 
     def joinpath(self, *others: PathLike) -> RemotePath:
@@ -181,7 +181,7 @@ class RemotePath(os.PathLike[str]):
         return type(self)(self, *others)
 
     def with_name(self, name: str) -> RemotePath:
-        """Returns the path with another last name.
+        """Returns the path with its last name replaced.
 
         Raises:
             ValueError: the path has no name, or `name` is not a plain name.
@@ -191,20 +191,20 @@ class RemotePath(os.PathLike[str]):
         return self._with((*self._inside[:-1], name))
 
     def with_suffix(self, suffix: str) -> RemotePath:
-        """Returns the path with another suffix."""
+        """Returns the path with its extension replaced."""
         name = pathlib.PurePosixPath(self.name).with_suffix(suffix).name
         return self.with_name(name)
 
     def with_stem(self, stem: str) -> RemotePath:
-        """Returns the path with another stem."""
+        """Returns the path with its stem replaced."""
         return self.with_name(stem + self.suffix)
 
     def is_absolute(self) -> bool:
-        """True."""
+        """Returns True."""
         return True
 
     def is_relative_to(self, *others: PathLike) -> bool:
-        """Whether the path is `others` or below it."""
+        """Returns whether the path is `others` or below it."""
         try:
             self.relative_to(*others)
         except ValueError:
@@ -212,7 +212,7 @@ class RemotePath(os.PathLike[str]):
         return True
 
     def relative_to(self, *others: PathLike) -> pathlib.PurePosixPath:
-        """Returns the path that, joined to `others`, gives this path.
+        """Returns the path that leads to this path when joined to `others`.
 
         Raises:
             ValueError: this path is not below `others`.
@@ -243,37 +243,38 @@ class RemotePath(os.PathLike[str]):
         return self
 
     def match(self, path_pattern: str) -> bool:
-        """Whether the last names match the pattern's."""
+        """Returns whether the last names match the pattern's names."""
         return pathlib.PurePosixPath(*self._inside).match(path_pattern)
 
     # ---- looking
 
     def exists(self) -> bool:
-        """Whether the path exists."""
+        """Returns whether the path exists."""
         return _files.exists(self)
 
     def is_dir(self) -> bool:
-        """Whether anything exists below the path."""
+        """Returns whether anything exists below the path."""
         return _files.isdir(self)
 
     def is_file(self) -> bool:
-        """Whether the path is an object."""
+        """Returns whether the path is an object."""
         return _files.isfile(self)
 
     def is_symlink(self) -> bool:
-        """False."""
+        """Returns False."""
         return False
 
     def is_mount(self) -> bool:
-        """False."""
+        """Returns False."""
         return False
 
     def samefile(self, other_path: PathLike) -> bool:
-        """Whether both are the same URL."""
+        """Returns whether both are the same URL."""
         return _files.abspath(self) == _files.abspath(other_path)
 
     def stat(self, *, follow_symlinks: bool = True) -> Any:
-        """Returns type, size in bytes and time; a directory's time is 0.
+        """Returns type, size in bytes and modification time; the time is 0 for
+        a directory.
 
         Raises:
             FileNotFoundError: the path does not exist.
@@ -281,7 +282,7 @@ class RemotePath(os.PathLike[str]):
         return _files.stat(self)
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """Yields the children by name; yields nothing if the path does not
+        """Yields the children, sorted by name; nothing if the path does not
         exist."""
         for name in _files.listdir(self):
             yield self / name
@@ -302,7 +303,7 @@ class RemotePath(os.PathLike[str]):
                 yield path
 
     def rglob(self, pattern: str) -> Iterator[RemotePath]:
-        """`glob` in this directory and in all directories below."""
+        """Does what `glob` does, here and in all directories below."""
         return self.glob(f"**/{pattern}")
 
     def _glob(self, names: Sequence[str]) -> Iterator[RemotePath]:
@@ -349,14 +350,14 @@ class RemotePath(os.PathLike[str]):
         errors: str | None = None,
         **unused: Any,
     ) -> IO[Any]:
-        """A file object; see `holdfast._files.open`."""
+        """Opens the file; see `holdfast._files.open`."""
         return _files.open(self, mode, encoding=encoding)
 
     def read_bytes(self) -> bytes:
         """Reads the complete file.
 
         Raises:
-            FileNotFoundError: it does not exist.
+            FileNotFoundError: the file does not exist.
         """
         return _files.read_bytes(self)
 
@@ -367,7 +368,7 @@ class RemotePath(os.PathLike[str]):
         return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
 
     def write_bytes(self, data: Any) -> int:
-        """Writes the complete file."""
+        """Writes the complete file; returns the number of bytes."""
         content = bytes(data)
         _files.write_bytes(self, content)
         return len(content)
@@ -379,7 +380,7 @@ class RemotePath(os.PathLike[str]):
         errors: str | None = None,
         newline: str | None = None,
     ) -> int:
-        """Writes the complete file, UTF-8 by default."""
+        """Writes text as the complete file, UTF-8 by default."""
         self.write_bytes(data.encode(encoding or "utf-8", errors or "strict"))
         return len(data)
 
@@ -450,12 +451,12 @@ class RemotePath(os.PathLike[str]):
         return as_path(target)
 
     def replace(self, target: PathLike) -> Any:
-        """Moves the path within its bucket; a file may replace another."""
+        """Moves the path within its bucket; a file may replace a file."""
         _files.replace(self, target)
         return as_path(target)
 
     def copy(self, dst: PathLike, overwrite: bool = False) -> Any:
-        """Copies a file, to a path or to any URL.
+        """Copies a file to a path or a URL.
 
         Raises:
             FileExistsError: `dst` exists and `overwrite` is False.
@@ -483,11 +484,12 @@ def plain_path(path: PathLike) -> Any:
 def as_path(path: PathLike) -> Any:
     """Returns the path object for a path or URL.
 
-    That is a RemotePath for a URL; otherwise an `etils.epath.Path` in programs
-    that use etils, as with Orbax, and a `pathlib.Path` in others. RemotePath is
-    registered with etils, so `epath.Path(path)` returns it unchanged.
+    For a URL it is a RemotePath; otherwise an `etils.epath.Path` in programs
+    that use etils, as with Orbax, and a `pathlib.Path` in other programs.
+    RemotePath is registered with etils, so `epath.Path(path)` returns it
+    unchanged.
 
-    Raises InvalidArgumentError for a "~" that no shell has expanded.
+    Raises InvalidArgumentError for a "~" that was not expanded.
     """
     _files.check_expanded(path)
     epath = sys.modules.get("etils.epath")

@@ -29,22 +29,22 @@ def report(
 ) -> Report:
     """Makes an HTML page of a checkpoint of any format.
 
-    The page has a map of the modules by parameters or bytes, a table to search
-    and sort, and the layout, statistics and histogram of each tensor. For a
-    root of steps it also shows the steps' sizes, times and metrics. The page
-    loads nothing from elsewhere.
+    The page has a map of the modules by parameters or bytes, a table that can
+    be searched and sorted, and the layout, statistics and histogram of each
+    tensor. For a root of steps it also shows the steps' sizes, times and
+    metrics. The page loads nothing from elsewhere.
 
     Args:
       path: a checkpoint, or a root of steps, whose newest step is shown.
-      output: a file to write the page to; None only returns it.
+      output: a file to write the page to; None writes none.
       step: a step of a directory of steps; None means the newest committed one.
-      statistics: read each tensor once; False uses only the metadata.
+      statistics: read each tensor once. If False, use only the metadata.
       verify: check every byte, as `holdfast.verify` does.
-      against: another checkpoint to compare with.
-      cache: a file that stores statistics, so that later calls do not read the
-        same data again.
-      moved: for a root, show how far tensors moved from step to step; reads the
-        newest steps completely.
+      against: a different checkpoint to compare with.
+      cache: a file that stores statistics, so later calls do not read the same
+        data again.
+      moved: for a root, show how far tensors moved from step to step. This
+        reads the newest steps completely.
       progress, threads, memory_bytes: as for `convert`.
 
     Raises:

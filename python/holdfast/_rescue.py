@@ -33,14 +33,15 @@ def rescue(
     Args:
       path: a checkpoint of any format, intact or not, or an unfinished save.
       out: the exact path of the new step, an Orbax checkpoint.
-      fill: a step that supplies lost leaves, if it has them with the same shape
-        and dtype. They are marked in the report and in the new step's custom
-        metadata.
+      fill: a step that replaces each lost leaf, if it has the leaf with the
+        same shape and dtype. Replaced leaves are marked in the report and in
+        the new step's custom metadata.
       compression, progress, threads, memory_bytes, durable: as for `convert`.
 
     Raises:
       holdfast.errors.AlreadyExistsError: `out` exists.
-      holdfast.errors.DataLossError: nothing can be recovered; says why.
+      holdfast.errors.DataLossError: nothing can be recovered; the error says
+        why.
       ValueError: `path` is a directory of steps.
     """
     new = os.fspath(out)

@@ -1,7 +1,7 @@
-"""Results of calls: plain values that say what was found or done.
+"""Results of calls: plain values that describe what was found or done.
 
-Results that are useful in a notebook display as a page. Sizes are in bytes,
-times in seconds.
+A notebook displays some of them as a page. Sizes are in bytes, times in
+seconds.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class VerifyReport:
-    """The result of `verify`. True when everything is as it was saved.
+    """The result of `verify`. True if everything is as it was saved.
 
     Attributes:
       damages: each damaged or missing part, with its `leaf`, `file`, `offset`,
         `message` and `code`.
-      not_supported: likewise, each leaf that holdfast cannot read (its dtype or
-        object is unknown); it is neither damaged nor checked.
+      not_supported: each leaf that holdfast cannot read because its dtype or
+        object is unknown, in the same form. It is neither damaged nor checked.
       notes: other findings, such as values without a checksum.
       leaf_count: number of checked leaves.
       stats: what was read and how long it took.
@@ -155,10 +155,10 @@ class LeafDiff:
 
 @dataclasses.dataclass(frozen=True)
 class DiffResult:
-    """The result of `diff`. True when both checkpoints hold the same.
+    """The result of `diff`. True if both checkpoints have equal leaves.
 
     Attributes:
-      leaves: the leaves of A in its order, then those only in B.
+      leaves: the leaves of A in A's order, then leaves that only B has.
       worst: the leaves that differ, the worst first.
       stats: what was read and how long it took.
     """
@@ -182,15 +182,15 @@ class DiffResult:
 
 @dataclasses.dataclass(frozen=True)
 class LeafStats:
-    """The statistics of one tensor. All but the counts cover its finite
-    elements.
+    """The statistics of one tensor. Except for the counts, they cover only its
+    finite elements.
 
     Attributes:
       element_count, bytes: the size of the complete tensor.
       finite_count, zero_count, nan_count, infinity_count: numbers of elements.
-      min, max, absmax: ints for integer tensors. None when no element is
-        finite; min and max are None for complex tensors.
-      mean: complex for complex tensors; NaN when no element is finite.
+      min, max, absmax: ints for integer tensors. None if no element is
+        finite; min and max are also None for complex tensors.
+      mean: complex for complex tensors; NaN if no element is finite.
       std: the population standard deviation, as numpy.std computes it.
       l2_norm: square root of the sum of squared moduli.
       error: why the tensor could not be read.
@@ -254,8 +254,8 @@ class ConvertedLeaf:
     """A leaf that the conversion changed or left out.
 
     Attributes:
-      leaf: its name in the source.
-      new_name: its name in the target; None if it was left out.
+      leaf: the name in the source.
+      new_name: the name in the target; None if the leaf was left out.
       what: "renamed", "cast to float16", "left out", "stored as ...".
     """
 
@@ -269,10 +269,10 @@ class ConvertResult:
     """The result of a conversion. Sizes in bytes, times in seconds.
 
     Attributes:
-      target: the new checkpoint.
-      format: its format.
-      leaf_count: number of its leaves.
-      decoded_bytes: decoded bytes of its arrays.
+      target: the path of the new checkpoint.
+      format: the format of the new checkpoint.
+      leaf_count: number of leaves in the new checkpoint.
+      decoded_bytes: decoded size of the new checkpoint's arrays.
       read_bytes: bytes read from storage for the arrays.
       written_bytes: bytes written to storage for the arrays.
       checked_bytes: decoded bytes compared afterwards.
@@ -282,7 +282,7 @@ class ConvertResult:
       resumed: whether the call continued an earlier call.
       resume_text: what the call continued, or why it started over; may be
         empty.
-      kept_bytes: decoded bytes kept from an earlier call.
+      kept_bytes: decoded bytes that an earlier call had already converted.
     """
 
     target: str
@@ -305,7 +305,7 @@ class ArrayPatch:
     """The elements of one array that a delta changes.
 
     Attributes:
-      name: the leaf's name, its keys joined with ".".
+      name: the leaf's name: its keys joined with ".".
       shape: the shape of the complete array.
       indices: ascending int64 indices into the array in C order.
       values: the new elements on one axis, in the array's dtype.
@@ -323,7 +323,7 @@ class FollowerUpdate:
 
     Attributes:
       step: the step that the arrays hold now.
-      path: its path or URL.
+      path: path or URL of this step.
       delta_count: number of applied deltas; 0 if the full step was read.
       read_bytes: bytes read from storage for the arrays.
       changed: names of the arrays that changed.
@@ -341,16 +341,16 @@ class LogEntry:
     """One step of a run.
 
     Attributes:
-      step: its number; None if the directory's name has no number.
-      path: its directory.
-      committed: whether a save was finished.
+      step: the step's number; None if the directory's name has no number.
+      path: the step's directory.
+      committed: whether a save of the step was finished.
       problem: why the step is not committed, or which part of a committed step
         is missing; "" for a complete step.
-      commit_timestamp_ns: since 1970 UTC; None if not recorded.
+      commit_timestamp_ns: nanoseconds since 1970 UTC; None if not recorded.
       save_seconds: from the beginning of the save to its commit; None if not
         recorded.
       bytes: total size of all files below `path`.
-      metrics: numbers, by their keys joined with ".".
+      metrics: the step's metrics by name, their keys joined with ".".
       moved_against: the step that `moved` compares with; "" if there is no
         comparison.
       moved: names of the tensors that moved most and how far, relative to
@@ -382,7 +382,7 @@ class BisectStep:
 
 @dataclasses.dataclass(frozen=True)
 class BisectProbe:
-    """The test of one step: `verdict` is "good", "bad" or "skip"."""
+    """The test of one step. `verdict` is "good", "bad" or "skip"."""
 
     step: BisectStep
     verdict: str
@@ -397,8 +397,8 @@ class BisectResult:
 
     Attributes:
       first_bad: the first bad step; None if steps before it were skipped.
-      candidates: the steps that may be the first bad one; all but the last were
-        skipped.
+      candidates: the steps that may be the first bad step; all but the last
+        were skipped.
       last_good: the step before the candidates.
       probes: the steps that were tested, in order.
       step_count: number of steps in the range.
@@ -422,10 +422,10 @@ class Report:
     Attributes:
       html: the page.
       leaf_count: number of leaves in the checkpoint.
-      unreadable_count: how many of these could not be read.
+      unreadable_count: number of leaves that could not be read.
       damage_count: number of damages that `verify` found.
       different_count: number of leaves that differ from `against`.
-      cache_warning: why the file `cache` was not used; "" if it was.
+      cache_warning: why the file `cache` was not used; "" if it was used.
     """
 
     html: str = dataclasses.field(repr=False)
@@ -455,11 +455,12 @@ class LostLeaf:
     """A leaf that is incomplete, or a lost file of unknown content.
 
     Attributes:
-      leaf: its name; "" where names are not known.
-      file: where the damage is, relative to the source; may be "".
-      offset: offset in the file; None for a complete file, or if not known.
+      leaf: the leaf's name; "" if names are not known.
+      file: the damaged file, relative to the source; may be "".
+      offset: offset in the file; None if the complete file is lost or the
+        offset is not known.
       reason: why the leaf or file is lost.
-      filled: whether the new step has the other step's value for the leaf.
+      filled: whether the new step has the value of the `fill` step.
     """
 
     leaf: str
@@ -471,21 +472,22 @@ class LostLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class RescueReport:
-    """The result of a rescue. True when nothing is lost and all was checked.
+    """The result of a rescue. True if nothing is lost and everything was
+    checked.
 
     Attributes:
       target: the new step.
       format: the source's format: "orbax", "safetensors", ...
       leaf_count: leaves in the new step, including filled ones.
-      filled_count: leaves that were taken from the other step.
+      filled_count: leaves that were taken from the `fill` step.
       decoded_bytes: decoded size of the leaves in the new step.
       lost: incomplete leaves, including filled ones, by name.
-      notes: other findings, and what no checksum covers.
+      notes: other findings, including data that no checksum covers.
       names_are_known: if False, some leaves may have been lost without a trace.
       checksums_are_known: if False, a list of checksums that the checkpoint was
         saved with is damaged or missing.
       unchecked: names of leaves in the new step that have bytes without a
-        checksum, where a change could not be noticed.
+        checksum; a change in these bytes would go unnoticed.
       total_seconds: duration of the call.
     """
 
@@ -533,10 +535,10 @@ class RescueReport:
 
 @dataclasses.dataclass(frozen=True)
 class ResumeDifference:
-    """One thing that is not as it was.
+    """One difference between the record and now.
 
     Attributes:
-      what: its place: "rng.dropout", "libraries.jax", "state.params.w".
+      what: where it is: "rng.dropout", "libraries.jax", "state.params.w".
       recorded: the recorded value; None if there was no value.
       found: the value now; None if there is no value.
     """
@@ -551,12 +553,12 @@ class ResumeDifference:
 
 @dataclasses.dataclass(frozen=True)
 class ResumeReport:
-    """The result of `resume_check`; true when nothing differs.
+    """The result of `resume_check`. True if nothing differs.
 
     Attributes:
-      differences: ordered so that an earlier one may explain a later one: step,
-        libraries, settings, flags, devices, rng, data, state.
-      compared_count: values that were compared.
+      differences: the differences, ordered so that an earlier one may explain a
+        later one: step, libraries, settings, flags, devices, rng, data, state.
+      compared_count: number of values that were compared.
     """
 
     differences: tuple[ResumeDifference, ...]
@@ -585,14 +587,16 @@ class TierRestore:
     """A step that was restored.
 
     Attributes:
-      step: its number.
+      step: the step's number.
       source: "local" (the ranks of this run had the complete step), "parity"
-        (parts were rebuilt from parity), "shared".
-      id: distinguishes this copy of the step from any other.
+        (parts were rebuilt from parity) or "shared" (read from the shared
+        tier).
+      id: distinguishes this copy of the step from any other copy.
       notes: steps that were skipped, and why.
       rebuilt_ranks: ranks of the save whose part was lost and rebuilt.
-      healed_block_count: healed blocks of damaged files, on all ranks.
-      peer_bytes: bytes that this rank received for healing.
+      healed_block_count: number of repaired blocks of damaged files, on all
+        ranks.
+      peer_bytes: bytes that this rank received for repairs.
     """
 
     step: int
@@ -609,11 +613,12 @@ class TierStep:
     """A step of this rank's directory, or of the shared tier.
 
     Attributes:
-      step: its number.
-      epoch: counts the managers that saved; a later manager's step is newer.
-      is_local: whether this rank has its part.
+      step: the step's number.
+      epoch: counts the managers that have saved; a step from a later manager
+        is newer.
+      is_local: whether this rank has its part of the step.
       is_protected: whether all ranks had stored their parity.
-      is_shared: whether it is a checkpoint of the shared tier.
+      is_shared: whether the shared tier has the step as a checkpoint.
     """
 
     step: int
@@ -631,10 +636,10 @@ class TierStats:
       data_bytes: this rank's part of the last step.
       parity_bytes: parity that this rank holds for the last step.
       received_bytes: bytes received for parity since the manager was created.
-      write_seconds: for the last step, until it was on the tier.
-      protect_seconds: for the last step, from then until all ranks had their
-        parity.
-      drain_seconds: for the last step that was copied to the shared tier.
+      write_seconds: time until the last step was on the local tier.
+      protect_seconds: time from then until all ranks had their parity of the
+        last step.
+      drain_seconds: time to copy the last step that went to the shared tier.
       drained_bytes: bytes copied to the shared tier since the manager was
         created.
     """
@@ -653,9 +658,9 @@ class CopiedLeaf:
     """A tensor that a view could not refer to.
 
     Attributes:
-      leaf: its name in the source.
+      leaf: the leaf's name in the source.
       why: "compressed with zstd", "cast to float16", ...
-      byte_count: its decoded bytes.
+      byte_count: decoded bytes of the tensor.
     """
 
     leaf: str
@@ -671,7 +676,7 @@ class ViewResult:
       target: the view.
       leaf_count: number of leaves in the view.
       referred_leaf_count: number of tensors that the view only refers to.
-      referred_bytes: decoded bytes of these tensors.
+      referred_bytes: decoded bytes of the tensors that it only refers to.
       source_file_count: number of files that the view refers to.
       copied: tensors that were copied, and why.
       total_seconds: duration of the call.
@@ -696,8 +701,8 @@ class ReplicaCounts:
 
     Attributes:
       box_count: distinct tensors, or boxes of tensors, that some rank holds.
-      replica_count: copies of these on all ranks together.
-      compared_count: copies that are not the only one, and were compared.
+      replica_count: copies of these tensors or boxes on all ranks together.
+      compared_count: copies that were compared, because there is more than one.
     """
 
     box_count: int

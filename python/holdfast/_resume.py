@@ -1,8 +1,8 @@
 """Checks whether a resumed run continues exactly where it stopped.
 
 A resumed run repeats itself bit by bit only with the same random state, the
-same next batch, and the same values, libraries and flags. A record of all these
-is a small JSON object, stored next to the tree; a later process compares itself
+same next batch, and the same values, libraries and flags. A small JSON object,
+stored next to the tree, records all of these. A later process compares itself
 with the record and reports what differs.
 """
 
@@ -88,15 +88,14 @@ def resume_record(
         `random.Random`, arrays, numbers.
       data: a pytree of everything the next batch depends on: data iterators
         with `state_dict()` or `get_state()`, arrays, numbers, strings.
-      state: a pytree of arrays, e.g. the saved tree; each array is hashed
+      state: a pytree of arrays, such as the saved tree; each array is hashed
         (sha256 of its elements in C order, like `digest`).
       flags: the program's own settings by name, JSON values.
 
     Returns:
-      The step; the versions of Python and of imported libraries that compute;
-      the
-      flags of jax and torch and the environment variables they read; devices;
-      and a fingerprint of each leaf.
+      The step; the versions of Python and of the imported libraries that affect
+      results; the flags of jax and torch, and the environment variables that
+      they read; the devices; and a fingerprint of each leaf.
 
     Raises:
       errors.InvalidArgumentError: a leaf's state cannot be determined.
@@ -111,7 +110,8 @@ def resume_record(
         "data": dict(_fingerprints(data)),
         "state": dict(_fingerprints(state)),
     }
-    # Convert to the form that is read back: tuples become lists, keys strings.
+    # Convert to the form that is read back: tuples become lists, and keys
+    # become strings.
     result: dict[str, Any] = json.loads(json.dumps(record))
     return result
 
@@ -134,7 +134,7 @@ def resume_check(
         missing here or in the record is not compared.
 
     Returns:
-      The differences; false if there is any.
+      The differences. The report is false if there are any.
 
     Raises:
       errors.NotFoundError: the checkpoint has no record; also the errors of
@@ -276,7 +276,7 @@ def _fingerprint(value: Any, name: str) -> Any:
     if isinstance(value, int) and abs(value) <= _EXACT_INT_MAX:
         return value
     if isinstance(value, (int, float, complex)):
-        return repr(value)  # NaN equals itself here
+        return repr(value)  # as text, NaN equals NaN
     if isinstance(value, (str, bytes)):
         content = value.encode() if isinstance(value, str) else value
         return f"{type(value).__name__}, {_sha256(content)}"

@@ -16,8 +16,8 @@ __all__ = ["has_spread"]
 
 
 def has_spread(tree: Any, kind: str) -> bool:
-    """True when a leaf is an array of `kind`, "jax" or "torch", that other
-    processes have parts of. Leaves of targets count too."""
+    """Returns whether a leaf is an array of `kind`, "jax" or "torch", that
+    other processes have parts of. Leaves of targets count too."""
     is_spread = _is_spread_jax if kind == "jax" else _is_spread_torch
     waiting = [tree]
     seen: set[int] = set()  # a tree may contain itself
@@ -33,7 +33,7 @@ def has_spread(tree: Any, kind: str) -> bool:
         try:
             level = one_level(node)
         except errors.InvalidArgumentError:
-            continue  # the save reports this
+            continue  # the save reports this error
         if level is not None:
             waiting.extend(level.children)
     return False

@@ -20,20 +20,20 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Stats:
-    """The numbers of one save, load or verify.
+    """The measurements of one save, load or verify.
 
     Attributes:
       decoded_bytes: bytes of the tensors themselves.
-      stored_bytes: bytes read or written for them.
-      mapped_bytes: bytes of the tensors that `load(mmap=True)` did not read; no
-        other count includes them.
+      stored_bytes: bytes read or written for the tensors.
+      mapped_bytes: bytes of the tensors that `load(mmap=True)` mapped and did
+        not read; no other count includes them.
       copied_bytes: bytes that a background save copied before it returned.
       chunk_count: chunks encoded or decoded.
       fingerprint_count: arrays that a load has checked in memory.
       buffer_bytes_peak: the most bytes in flight between memory and disk.
       total_seconds: wall time of the call.
-      phase_seconds: wall time of its phases: "snapshot", "plan", "transfer",
-        "sync", "commit".
+      phase_seconds: wall time of the call's phases: "snapshot", "plan",
+        "transfer", "sync", "commit".
     """
 
     decoded_bytes: int = 0
@@ -59,7 +59,7 @@ class Stats:
 
 
 def human_bytes(count: int) -> str:
-    """'1.5 GiB' for 1610612736."""
+    """Returns a size as text: '1.5 GiB' for 1610612736."""
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if value < 1024 or unit == "TiB":
@@ -69,7 +69,8 @@ def human_bytes(count: int) -> str:
 
 
 def human_count(count: int) -> str:
-    """'9999', '12.3K', '7.2B': powers of 1000, as in model names."""
+    """Returns a count as text, in powers of 1000 as in model names: '9999',
+    '12.3K', '7.2B'."""
     if count < 10_000:
         return str(count)
     value = float(count)
@@ -122,6 +123,6 @@ def remember(stats: Stats) -> Stats:
 def last() -> Stats | None:
     """Returns the Stats of this thread's last finished save, load or verify.
 
-    None before the first. A background save's Stats are in its future.
+    Returns None before the first. A background save's Stats are in its future.
     """
     return _local.stats

@@ -18,7 +18,7 @@ from holdfast import _dtypes, _engine, errors
 
 __all__ = ["Opened", "StoredArray", "cannot_map"]
 
-# A strided selection that needs more separate reads is cut out of its box.
+# If a strided selection needs more reads than this, its box is read instead.
 _READS_MAX = 4096
 
 
@@ -27,14 +27,14 @@ class Opened(Protocol):
 
     @property
     def leaves(self) -> list[_engine.LeafInfo]:
-        """The description of each leaf."""
+        """Descriptions of all leaves."""
 
     @property
     def _live(self) -> _engine.Checkpoint:
-        """The engine's checkpoint; raises ValueError after it was closed."""
+        """The engine's checkpoint. Raises ValueError after it was closed."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """Returns the array again in a process that has unpickled it."""
+        """Returns the array called `name`, for a process that unpickles it."""
 
 
 class StoredArray:
@@ -57,7 +57,7 @@ class StoredArray:
 
     @property
     def name(self) -> str:
-        """The keys that lead to the array, joined with dots."""
+        """The name: the keys that lead to the array, joined with dots."""
         return self._info.name
 
     @property
@@ -74,33 +74,34 @@ class StoredArray:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements in memory."""
+        """The size of the elements in memory, in bytes."""
         return self._info.decoded_bytes
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """The shape of the unit that is read and decoded at once."""
+        """The shape of a chunk, the unit that is read and decoded."""
         return self._info.chunk_shape
 
     def mmap(self, *, verify: bool = False) -> npt.NDArray[Any]:
         """Maps the array from its file, read-only, without reading it.
 
-        A page comes from the disk when it is first touched. The file must not
-        change: if it is truncated, the next touch ends the process (SIGBUS).
+        A page is read from disk when it is first touched. The file must not
+        change: if it is truncated, the next access ends the process (SIGBUS).
 
         Args:
           verify: read the array once and compare its checksums, if the
-            checkpoint has them and was opened to verify; False checks nothing.
+            checkpoint has them and was opened to verify. False checks nothing.
 
         Raises:
-          errors.InvalidArgumentError: the array cannot be mapped; says why.
-          errors.DataLossError: the array exceeds its file, or verify found
-            damage.
+          errors.InvalidArgumentError: the array cannot be mapped; the error
+            says why.
+          errors.DataLossError: the array extends beyond the end of its file, or
+            `verify` found damage.
         """
         [array] = self._checkpoint._live.map([self._leaf], verify=verify)
         if isinstance(array, str):
@@ -116,7 +117,7 @@ class StoredArray:
         """Returns the selected elements in new memory that the caller owns.
 
         Raises IndexError for an index out of range, and for kinds of indexing
-        that a stored array does not support, saying what to do instead.
+        that a stored array does not support; the error says what to do instead.
         """
         engine = self._checkpoint._live
         return _read(engine, self._leaf, self._info, key)
@@ -174,7 +175,7 @@ def _read(
         extents = tuple(abs(r[-1] - r[0]) + 1 for r in ranges)
         full = checkpoint.read_box(leaf, origin, extents)
         cut = [slice(None, None, r.step) for r in ranges]
-    # With "..." an array of no axes stays an array.
+    # With "...", an array without axes stays an array.
     whole: Any = (*cut, ...)
     part: npt.NDArray[Any] = full[whole]
     return part.reshape(shape)
@@ -187,7 +188,7 @@ def _read_apart(
     ranges: list[range],
     strided: list[int],
 ) -> npt.NDArray[Any]:
-    """Reads each index of the strided axes by itself, so gaps are not read."""
+    """Reads each index of the strided axes separately, so gaps are not read."""
     full = _engine.empty(
         tuple(len(r) for r in ranges),
         _dtypes.numpy_dtype(info.dtype or "", info.name),
@@ -209,7 +210,8 @@ def _read_apart(
 def _normalise(
     name: str, shape: tuple[int, ...], key: Any
 ) -> tuple[list[range], set[int]]:
-    """The indices that each axis keeps, and the axes that an int drops."""
+    """Returns the indices that each axis keeps, and the axes that an int
+    drops."""
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = _without_ellipsis(name, parts, len(shape))
     ranges = []
@@ -231,7 +233,8 @@ def _normalise(
 
 
 def _without_ellipsis(name: str, parts: list[Any], rank: int) -> list[Any]:
-    """The index with one part for each axis; refuses all but basic indices."""
+    """Returns the index with one part for each axis; refuses anything except
+    basic indices."""
     for part in parts:
         _check_basic(name, part)
     dots = [i for i, part in enumerate(parts) if part is ...]

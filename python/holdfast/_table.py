@@ -18,7 +18,7 @@ Row = tuple[str, ...]
 
 
 def as_text(title: str, leaves: Sequence[_engine.LeafInfo]) -> str:
-    """Returns lines of columns, without the middle of a long list."""
+    """Returns lines of columns; omits the middle of a long list."""
     rows, left_out = _rows(leaves)
     widths = [
         max(len(row[column]) for row in [HEADER, *rows])
@@ -54,7 +54,7 @@ def _row(leaf: _engine.LeafInfo) -> Row:
 
 
 def cells(leaf: _engine.LeafInfo) -> Row:
-    """The cells below HEADER after the name."""
+    """Returns the leaf's cells for the columns of HEADER after the name."""
     has_elements = leaf.kind in ("array", "scalar")
     chunks = ""
     if leaf.kind == "array" and leaf.chunk_count > 1:

@@ -1,8 +1,8 @@
 """`holdfast.load(target=...)`: loads a checkpoint in the form of a given tree.
 
 The target is matched with the stored tree. Everything that it needs is read in
-one parallel pass directly into the memory of the results, and the target's own
-containers are rebuilt around them.
+one parallel pass, directly into the memory of the results. The target's own
+containers are then rebuilt around the results.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from holdfast._target_leaves import LeafPlanner, Slot, put_all
 __all__ = ["Restored", "explain", "match", "restore", "selected"]
 
 _DIFFERENCES_MAX = 10
-# Each name is compared with at most this many others, because finding similar
-# names takes quadratic time.
+# Each name is compared with at most this many other names, because finding
+# similar names takes quadratic time.
 _NAMES_COMPARED_MAX = 1000
 
 
@@ -58,7 +58,7 @@ class _Mismatch:
         self.leaves: list[str] = []
 
     def lines(self) -> list[str]:
-        """One line for each difference."""
+        """Returns one line for each difference."""
         old_names = self._old_names()
         was = {new: f" (perhaps {old} there)" for new, old in old_names.items()}
         return [
@@ -75,10 +75,11 @@ class _Mismatch:
         ]
 
     def _old_names(self) -> dict[str, str]:
-        """The names that leaves of the target may have in the checkpoint.
+        """Returns the names that leaves of the target may have in the
+        checkpoint.
 
-        Only for the first ones, because every name is compared with every
-        other.
+        Looks at the first leaves only, because every name is compared with
+        every other.
         """
         return {
             new: old
@@ -87,7 +88,7 @@ class _Mismatch:
         }
 
     def message(self, path: str) -> str:
-        """The error message; empty if there is no difference."""
+        """Returns the error message; empty if there is no difference."""
         if not (self.missing or self.unexpected or self.different):
             return "; ".join(_first_of(self.leaves))
         parts = [
@@ -108,7 +109,7 @@ class _Mismatch:
         )
 
     def _renames(self) -> str:
-        """The command that gives leaves the target's names."""
+        """Returns the command that renames leaves to the target's names."""
         old_names = self._old_names()
         if not old_names:
             return ""
@@ -139,7 +140,7 @@ def _renamed(name: str, candidates: Sequence[str]) -> str:
 
 
 def selected(name: str, keys: Sequence[str]) -> bool:
-    """True for a name that is one of `keys` or below one."""
+    """Returns whether `name` is one of `keys` or below one of them."""
     return any(name == key or name.startswith(f"{key}.") for key in keys)
 
 
@@ -152,8 +153,9 @@ def match(
 ) -> Restored:
     """Plans the read of `target`.
 
-    Raises InvalidArgumentError if the target has another structure, or if
-    leaves have another shape or (when strict) dtype; names all of them.
+    Raises InvalidArgumentError, naming all differences, if the target has a
+    different structure, or if leaves have a different shape or (when strict)
+    dtype.
     """
     restored, mismatch = _matched(checkpoint, target, strict, keys)
     if message := mismatch.message(checkpoint.path):
@@ -164,7 +166,7 @@ def match(
 def explain(
     checkpoint: _engine.Checkpoint, target: Any, *, strict: bool
 ) -> list[str]:
-    """One line for each difference that `match` would refuse."""
+    """Returns one line for each difference that `match` would refuse."""
     return _matched(checkpoint, target, strict, None)[1].lines()
 
 
@@ -174,7 +176,7 @@ def _matched(
     strict: bool,
     keys: Sequence[str] | None,
 ) -> tuple[Restored, _Mismatch]:
-    """Returns the leaves that fit, and all differences."""
+    """Returns the leaves that match, and all differences."""
     structure = checkpoint.structure()
     if keys is not None:
         structure = _pruned(structure, (), keys)
@@ -206,8 +208,8 @@ def restore(
 ) -> tuple[Any, _engine.Stats]:
     """Opens, matches, reads and builds; with `call`, on all ranks together.
 
-    `options` are the thread_count, in_flight_bytes_max and progress of the
-    read.
+    `options` are the options thread_count, in_flight_bytes_max and progress of
+    the read.
     """
     with _gc.paused():
         for count in range(1, _engine.READS_MAX + 1):
@@ -221,8 +223,7 @@ def restore(
                 break
             except errors.UnavailableError:
                 # The checkpoint was replaced meanwhile. In a group no rank
-                # retries by
-                # itself.
+                # retries by itself.
                 if call is not None or count == _engine.READS_MAX:
                     raise
         put_all(restored.placements)
@@ -395,7 +396,7 @@ class _Matcher:
 
 
 def _is_quick_leaf(value: Any) -> bool:
-    """Whether `value` is a common leaf, decided without asking jax."""
+    """Returns whether `value` is a common leaf, decided without asking jax."""
     if isinstance(value, (np.ndarray, np.generic, str, bool, int, float)):
         return True
     jax = jax_if_imported()

@@ -33,7 +33,7 @@ class Slot:
 
 
 def put_all(placements: Sequence[Any]) -> None:
-    """Puts filled buffers on their devices: `_jax_arrays.put_all`."""
+    """Puts filled buffers on their devices with `_jax_arrays.put_all`."""
     if placements:
         with importing:
             from holdfast import _jax_arrays
@@ -220,7 +220,7 @@ class LeafPlanner:
         """Plans a weakly typed number, which takes the target's dtype.
 
         Its own width does not count, in jax as in Python; `jax.eval_shape`
-        has given the target its dtype."""
+        has already given the target its dtype."""
         with importing:
             import jax
 
@@ -248,7 +248,7 @@ class LeafPlanner:
     def _key_slot(
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
     ) -> Slot:
-        """Plans a typed PRNG key: its data is read and wrapped again."""
+        """Plans a typed PRNG key: reads its data and wraps the data again."""
         with importing:
             import jax
 
@@ -296,7 +296,7 @@ class LeafPlanner:
 
 
 def _is_of_kind(target: Any, stored: str) -> bool:
-    """Whether both are bools, both integers or both floats."""
+    """Returns whether both are bools, both integers or both floats."""
     name = _dtypes.dtype_name(np.dtype(target))
     return any(
         word in name and word in stored for word in ("bool", "int", "float")

@@ -11,6 +11,6 @@ def try_start(thread: threading.Thread) -> bool:
     """Starts the thread; returns False if the system cannot start one."""
     try:
         thread.start()
-    except RuntimeError:  # can't start new thread
+    except RuntimeError:  # the system refused
         return False
     return True

@@ -48,13 +48,13 @@ class LocalTierOptions:
     """The local tier: a directory that only this rank uses.
 
     Attributes:
-      directory: on a tmpfs or a disk of this machine; created when absent.
-      save_every: save one step in this many; steps of the shared tier are
-        saved, too.
+      directory: on a tmpfs or a disk of this machine; created if absent.
+      save_every: save one of this many steps. Steps of the shared tier are
+        saved too.
       max_to_keep: number of protected steps to keep.
       bytes_max: limit for all steps of the run in this directory; older steps
-        are deleted. The last protected step stays, whatever its size. 0 means
-        no limit.
+        are deleted. The last protected step is never deleted, whatever its
+        size. 0 means no limit.
     """
 
     directory: PathLike
@@ -68,8 +68,8 @@ class SharedTierOptions:
     """The shared tier: a directory or URL that all ranks use.
 
     Attributes:
-      directory: a root of steps, where plain checkpoints are copied to.
-      save_every: copy one step in this many; 0 copies nothing.
+      directory: a root of steps, which receives plain checkpoints.
+      save_every: copy one of this many steps; 0 copies none.
       max_to_keep: number of newest steps to keep; None keeps all.
       bytes_per_second_max: limit for this rank; 0 means no limit.
     """
@@ -82,14 +82,14 @@ class SharedTierOptions:
 
 @dataclasses.dataclass(frozen=True)
 class ParityOptions:
-    """How many ranks may be lost.
+    """How many ranks may be lost without losing a step.
 
     Attributes:
       data_shards, parity_shards: in each group of `data_shards + parity_shards`
         ranks, any `parity_shards` may be lost. 0 parity shards means that no
         rank may be lost. A single rank has no parity.
-      failure_domain: ranks with the same name may be lost together, so they go
-        into different groups; "" means this machine's name.
+      failure_domain: ranks with the same name may be lost together, so they are
+        put in different groups; "" means this machine's name.
       block_bytes: size of the blocks that are coded, checked and sent.
       bytes_per_second_max: limit for the parity that this rank receives; 0
         means no limit.
@@ -103,7 +103,7 @@ class ParityOptions:
 
 
 class Tiers:
-    """The part that all managers share; subclasses define what a state is."""
+    """The base of all managers; subclasses define what a state is."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Tiers:
         threads: int | None = None,
         memory_bytes: int | None = None,
     ) -> None:
-        """Meets the other ranks.
+        """Creates the manager and waits for the other ranks.
 
         Args:
           local: this rank's own directory, or its options.
@@ -145,32 +145,32 @@ class Tiers:
           group: the processes that save the steps together, as for
             `holdfast.save`; "auto" means all of `jax.distributed` or
             `torch.distributed`, whichever is initialised; None means only this
-            process. After the first meeting the ranks talk over their own TCP
-            connections, except in `check_replicas`.
+            process. After the first barrier the ranks communicate over their
+            own TCP connections, except in `check_replicas`.
           host: the address where other ranks reach this one; "" means this
             machine's name.
           listen_address, port: where this rank listens; port 0 means any port.
-          timeout_seconds: how long to wait for the slowest rank at a meeting.
-          answer_seconds_max: how long to wait for one answer of another rank.
+          timeout_seconds: how long to wait for the slowest rank at a barrier.
+          answer_seconds_max: how long to wait for one response from a rank.
           thread_count: threads that move blocks while the program works. A
-            restore, which the program waits for, uses one thread per processor,
+            restore, which blocks the program, uses one thread per processor,
             and at least six.
           warn: called on any thread with problems that are not errors; None
             means the logger.
           zarr_format, ocdbt, compression, chunk_bytes, data_file_bytes,
             durable, fingerprints, threads, memory_bytes: how trees are stored,
             as for `holdfast.save`.
-          check_replicas: before a step is saved, compare the data that several
+          check_replicas: before a step is saved, compare data that several
             ranks hold, as `holdfast.check_replicas` does. Each rank writes a
-            share of such data, so different replicas would be mixed.
+            share of this data, so different replicas would be mixed.
 
         Raises:
           errors.InvalidArgumentError: an option is invalid.
           errors.FailedPreconditionError: there are too few ranks for the
             parity.
-          errors.AlreadyExistsError: another process uses the directory.
+          errors.AlreadyExistsError: the directory is in use by another process.
           errors.DeadlineExceededError, errors.UnavailableError: a rank does not
-            answer; names it.
+            respond; the error names it.
         """
         if not isinstance(local, LocalTierOptions):
             local = LocalTierOptions(local)
@@ -216,8 +216,8 @@ class Tiers:
         self._restored: TierRestore | None = None
         call = None
         if self._group is not None:
-            # The call's name must be the same on all ranks; their directories
-            # are not.
+            # The call needs a name that is the same on all ranks, and their
+            # directories differ.
             call = self._group.begin(f"tiers of {run}", timeout_seconds)
         with call or contextlib.nullcontext():
             self._engine = _engine.TieredManager(
@@ -243,7 +243,7 @@ class Tiers:
         return 0 if self._restored is None else self._restored.step + 1
 
     def should_save(self, step: int) -> bool:
-        """True when `save` would save this step."""
+        """Returns whether `save` would save this step."""
         return self._engine.should_save(operator.index(step))
 
     def _save(
@@ -258,7 +258,7 @@ class Tiers:
         """Saves the tree that `state` returns; if `state` fails, the save
         fails.
 
-        `is_shared` says whether the step is copied to the shared tier; None
+        `is_shared` decides whether the step is copied to the shared tier; None
         follows that tier's `save_every`.
         """
         number = operator.index(step)
@@ -307,7 +307,7 @@ class Tiers:
             self._engine.wait_protected()
 
     def wait(self) -> None:
-        """Waits for copies to the shared tier, too; raises their errors."""
+        """Also waits for copies to the shared tier; raises their errors."""
         with self._lock:
             self._engine.wait()
 
@@ -351,25 +351,25 @@ class Tiers:
         return self._restore(read, step)
 
     def read_file(self, path: str) -> bytes:
-        """A small file, saved by any rank, of the last restored step."""
+        """Returns a small file of the last restored step, saved by any rank."""
         with self._lock:
             return self._engine.read_file(path)
 
     def steps(self) -> list[TierStep]:
-        """The steps of this rank's directory and the shared tier, newest
-        first."""
+        """Returns the steps in this rank's directory and the shared tier,
+        newest first."""
         with self._lock:
             return [_answer(TierStep, step) for step in self._engine.steps()]
 
     def stats(self) -> TierStats:
-        """The counts of this rank so far."""
+        """Returns the counts of this rank so far."""
         return _answer(TierStats, self._engine.stats())
 
     def close(self) -> None:
         """Waits for all running work, and for the other ranks to close.
 
-        Raises the error of the last save. Closing twice does nothing. The end
-        of the program closes all open managers.
+        Raises the error of the last save. Closing twice does nothing. All open
+        managers are closed when the program ends.
         """
         with self._lock:
             _open_managers.discard(self)
@@ -406,9 +406,9 @@ class TieredManager(Tiers):
                 state = train(state)
                 tiers.save(step, state)
 
-    Every rank makes the same calls in the same order. A rank that fails in a
-    call tells the others, which then fail as well.
-    Thread-safety: one call at a time; a second waits.
+    Every rank makes the same calls in the same order. If a call fails on one
+    rank, it fails on all ranks.
+    Thread-safety: one call at a time; a second call waits.
     """
 
     def save(
@@ -425,27 +425,27 @@ class TieredManager(Tiers):
         the call returns, as in `holdfast.save(background=True)`.
 
         Args:
-          step: its number.
+          step: the step's number.
           tree: as for `holdfast.save`, with the same structure on all ranks.
             Leaves that are not spread over the ranks (jax.Arrays of one
-            process, numpy arrays, plain tensors) must be the same on all of
-            them, and each rank writes a share.
-          force: save, whatever `save_every` says.
+            process, numpy arrays, plain tensors) must be the same on all
+            ranks, and each rank writes a share of them.
+          force: save even if `save_every` skips the step.
           files: additional files that only this rank adds to the step: their
-            bytes by path relative to the step. No other rank may give the same
-            path with different bytes. Paths in the directory of the tree
-            (`item`) and names that a checkpoint reserves (`_METADATA`,
-            `manifest.ocdbt`) make the save fail on all ranks.
+            contents by path relative to the step. A different rank must not
+            supply the same path with different contents. Paths in the tree's
+            directory (`item`) and names that a checkpoint reserves
+            (`_METADATA`, `manifest.ocdbt`) make the save fail on all ranks.
 
         Returns:
-          True when a save has begun.
+          Whether a save has begun.
 
         Raises:
           errors.InvalidArgumentError: a leaf cannot be saved. The save fails on
             all ranks; the next call on each of them raises this error.
           errors.DataLossError: `check_replicas` found replicas that differ.
-            Raised on all ranks; names tensors and ranks; nothing is saved.
-          Exception: the previous save failed; raised instead of saving.
+            Raised on all ranks, naming tensors and ranks; nothing is saved.
+          Exception: the previous save failed; this save does not begin.
         """
         return self._save(step, lambda: tree, force, files)
 
@@ -457,10 +457,11 @@ class TieredManager(Tiers):
         arrays: ArrayKind = "numpy",
         strict: bool = True,
     ) -> Any:
-        """Restores the newest step that verifies, from whichever tier has it.
+        """Restores the newest step that passes verification, from whichever
+        tier has it.
 
-        Lost and damaged parts are rebuilt first. A step that has lost too much
-        is skipped; `restored` says which steps, and why.
+        Lost and damaged parts are rebuilt first. If a step has lost too much,
+        it is skipped; `restored` says which steps were skipped, and why.
 
         Args:
           target, arrays, strict: as for `holdfast.load`. Each rank has its own
@@ -471,9 +472,9 @@ class TieredManager(Tiers):
           The tree, as for `holdfast.load`; `restored` describes its step.
 
         Raises:
-          errors.NotFoundError: there is no step, or not this one.
-          errors.DataLossError: steps exist and none can be restored; says why
-            for each.
+          errors.NotFoundError: there is no step, or `step` does not exist.
+          errors.DataLossError: steps exist and none can be restored; the error
+            gives the reason for each.
           errors.InvalidArgumentError: the target does not fit.
         """
 
@@ -516,7 +517,7 @@ def _filled(made: T, given: Any) -> T:
 
 
 def _answer(cls: type[T], found: Any) -> T:
-    """Returns the engine's answer as a dataclass with the same members."""
+    """Returns the engine's result as a dataclass with the same members."""
     names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     return cls(**{name: getattr(found, name) for name in names})
 

@@ -1,8 +1,8 @@
 """Converts torch tensors to and from numpy; CPU tensors share the memory.
 
-numpy itself has no bfloat16 or float8, so these dtypes pass as integers of the
-same width and get their ml_dtypes dtype on the numpy side. Only called when
-torch is imported.
+numpy itself has no bfloat16 or float8. Tensors of these dtypes pass as integers
+of the same width, and get their ml_dtypes dtype on the numpy side. Only called
+when torch is imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast._lazy import importing
 
 __all__ = ["as_numpy", "dtype_name", "is_tensor", "tensor_like", "tensor_on"]
 
-# torch dtypes that numpy lacks, and the integer dtype of the same width.
+# The torch dtypes that numpy lacks, and integer dtypes of the same width.
 CARRIERS = {
     "bfloat16": "int16",
     "float8_e4m3fn": "uint8",
@@ -29,22 +29,22 @@ CARRIERS = {
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a torch.Tensor; never imports torch."""
+    """Returns whether `value` is a torch.Tensor; never imports torch."""
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
     return tensor is not None and isinstance(value, tensor)
 
 
 def dtype_name(tensor: Any) -> str:
-    """ "float32", "bfloat16", ..."""
+    """Returns the dtype's name: "float32", "bfloat16", ..."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
 def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
     """Returns a numpy array with the tensor's elements and shape.
 
-    A CPU tensor's array shares its memory and strides; a tensor on another
-    device is copied.
+    A CPU tensor shares its memory and strides with the array; a tensor on any
+    other device is copied.
 
     `name` is the leaf's name for errors. Raises InvalidArgumentError for
     tensors that are on the meta device, sparse, quantized, or of a dtype that
@@ -83,7 +83,8 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
-    """A writable tensor of torch dtype `kind` on the memory of `array`."""
+    """Returns a writable tensor of torch dtype `kind` that uses the memory of
+    `array`."""
     with importing:
         import torch
 

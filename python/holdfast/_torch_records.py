@@ -1,6 +1,7 @@
 """Makes sparse, nested and meta tensors from their records in a torch.save
 file.
-Only called when torch is wanted."""
+
+Only called when torch tensors are requested."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ __all__ = ["with_tensors"]
 
 
 def with_tensors(tree: Any) -> Any:
-    """Returns a tree of dicts and lists with such records as CPU tensors.
+    """Returns a tree of dicts and lists with tensor records as CPU tensors.
 
-    Raises DataLossError for parts that do not make a tensor.
+    Raises DataLossError if the parts of a record do not form a tensor.
     """
     if isinstance(tree, dict):
         return {key: with_tensors(value) for key, value in tree.items()}
@@ -83,7 +84,7 @@ def _nested(values: Any, sizes: Any, strides: Any, offsets: Any) -> Any:
         import torch
 
     buffer = _tensor(values)
-    # Each part is checked against the buffer.
+    # This checks each part against the buffer.
     parts = [
         buffer.as_strided(size, stride, offset)
         for size, stride, offset in zip(

@@ -1,5 +1,5 @@
-"""`holdfast.view`: shows a checkpoint of any format as Orbax's, without
-copying."""
+"""`holdfast.view`: presents a checkpoint of any format as an Orbax checkpoint,
+without copying."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def view(
     memory_bytes: int | None = None,
     durable: bool = True,
 ) -> ViewResult:
-    """Makes a checkpoint of Orbax's format that refers to the source's bytes.
+    """Makes an Orbax checkpoint that refers to the source's bytes.
 
-    Orbax, TensorStore and `load` read the view like any other checkpoint;
-    making
-    it neither reads nor writes tensor bytes. Safetensors files keep their names
-    in the view, next to copies of config.json and similar files, so the view is
-    also a Hugging Face model. A tensor is copied only if it cannot be referred
-    to (it is compressed or cast, or its elements are not contiguous).
+    Orbax, TensorStore and `load` read the view like any other checkpoint.
+    Making it neither reads nor writes tensor bytes. Safetensors files keep
+    their names in the view, next to copies of config.json and similar files, so
+    the view is also a Hugging Face model. A tensor is copied only if it cannot
+    be referred to: if it is compressed or cast, or its elements are not
+    contiguous.
 
-    The source must not change: each open compares the sizes and times of its
-    files with those recorded when the view was made.
+    The source must not change. Each open compares the sizes and modification
+    times of the source's files with those recorded when the view was made.
 
     Args:
       source: a checkpoint of any format.
@@ -72,16 +72,16 @@ def view(
         that would change leaves or files.
       step: a step of a directory of steps; None means the newest committed one.
       item: only this item of a composite checkpoint.
-      select, drop, rename, cast, nest, strict, map, reverse, sizes: as of
+      select, drop, rename, cast, nest, strict, map, reverse, sizes: as for
         `convert`.
-      zarr_format: 3; or 2, which knows only C and Fortran order.
+      zarr_format: 3; or 2, which supports only C and Fortran order.
       link: how the source's files get into the view's directory: symbolic or
         hard links, copies that share their blocks, or full copies. A bucket
         allows only "copy": the server copies the files within the bucket.
       checksums: record checksums of all bytes that the view refers to, so every
-        later read is checked; reads the bytes if the source has no checksums.
-        If the source has all checksums, the view always adopts them.
-      must_refer: fail for a tensor that would have to be copied.
+        later read is checked. This reads the bytes if the source has no
+        checksums. If the source has all checksums, the view always adopts them.
+      must_refer: fail if a tensor would have to be copied.
       compression: compression of copied tensors, as for `save`.
       chunk_bytes: larger tensors are referred to in chunks of at most this many
         bytes, if their rows can be divided like that. If the source has all
@@ -91,7 +91,7 @@ def view(
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None means one per CPU.
       memory_bytes: the most bytes held at a time; None means 256 MiB.
-      durable: wait until everything is on the disk.
+      durable: wait until everything is on disk.
 
     Raises:
       ValueError: a tensor would be copied with `must_refer`; files in a bucket

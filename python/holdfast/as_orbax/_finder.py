@@ -123,7 +123,7 @@ class _FolderLoader(Loader):
         return _Folder(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing to run."""
+        """Does nothing, because there is no code to run."""
 
 
 class _Folder(types.ModuleType):

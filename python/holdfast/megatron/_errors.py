@@ -1,8 +1,8 @@
-"""Errors with the original's classes and a `code` for their condition.
+"""Errors that have the original's classes, and a `code` for their condition.
 
-Megatron Core raises AssertionError, KeyError and similar errors where it lacks
-its own check. Errors here are instances of that class, so programs that catch
-it still work, and also of CheckpointingException, with a `code`.
+Megatron Core raises AssertionError, KeyError and similar errors where it has no
+check of its own. Errors here are instances of the same class, so programs that
+catch that class still work, and also of CheckpointingException, with a `code`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def coded(code: str, message: str, kind: type[Exception]) -> Exception:
 
 @contextlib.contextmanager
 def from_engine() -> Iterator[None]:
-    """Raises the engine's errors with the original's classes."""
+    """Re-raises the engine's errors as the original's classes."""
     try:
         yield
     except _engine.MegatronError as error:
@@ -63,7 +63,7 @@ def _both(kind: Any) -> Any:
         kind.__name__,
         (CheckpointingException, kind),
         {
-            # json.JSONDecodeError's own has other arguments.
+            # json.JSONDecodeError's own __init__ has other arguments.
             "__init__": _init,
             # KeyError would print the repr of its message.
             "__str__": lambda self: str(self.args[0]) if self.args else "",

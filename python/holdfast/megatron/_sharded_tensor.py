@@ -1,4 +1,4 @@
-"""ShardedTensor: says which box of a global tensor a local tensor is.
+"""ShardedTensor: records which box of a global tensor a local tensor is.
 
 Shapes and offsets are in elements. `local_shape` leaves out the prepended axes;
 `global_shape`, `global_offset` and `axis_fragmentations` include them.
@@ -37,7 +37,7 @@ class ShardedBase(ABC):
 
     @abstractmethod
     def without_data(self) -> ShardedBase:
-        """A copy with `data` None."""
+        """Returns a copy whose `data` is None."""
 
 
 @dataclass(repr=False)
@@ -47,19 +47,19 @@ class ShardedTensor(ShardedBase):
     Args:
       key: the name of the global tensor and of its directory.
       data: the elements, of shape `local_shape`, or 1-D for a flattened range;
-        None for only metadata.
+        None for metadata only.
       dtype: a torch.dtype, a numpy dtype or a name.
       axis_fragmentations: the number of parts along each axis of the global
         tensor; each part is one chunk of the array. None means an irregular
-        grid, which zarr checkpoints cannot have.
-      replica_id: the copy with 0 (or all zeros) is saved.
-      prepend_axis_num: the number of axes of the global tensor before those of
-        the local tensor.
-      allow_shape_mismatch: a load accepts another stored global shape: elements
-        outside are cut off, and missing elements are zero.
+        grid, which zarr checkpoints do not support.
+      replica_id: the replica with id 0 (or all zeros) is saved.
+      prepend_axis_num: the number of axes of the global tensor before the axes
+        of the local tensor.
+      allow_shape_mismatch: a load accepts a different stored global shape:
+        elements outside are cut off, and missing elements are zero.
       flattened_range: `data` is this slice of the flattened box.
 
-    Raises CheckpointingException when these contradict each other.
+    Raises CheckpointingException if these arguments contradict each other.
     """
 
     key: str
@@ -92,7 +92,7 @@ class ShardedTensor(ShardedBase):
         )
 
     def validate_metadata_integrity(self) -> None:
-        """Raises CheckpointingException when the attributes contradict."""
+        """Raises CheckpointingException if attributes contradict each other."""
         if self.data is not None:
             self._validate_data()
         if len(self.global_shape) != len(self.global_offset):
@@ -166,7 +166,7 @@ class ShardedTensor(ShardedBase):
 
     @property
     def has_regular_grid(self) -> bool:
-        """Whether the parts form a regular grid."""
+        """Returns whether the parts form a regular grid."""
         return self.axis_fragmentations is not None
 
     def global_slice(self) -> tuple[int | slice, ...]:
@@ -182,13 +182,15 @@ class ShardedTensor(ShardedBase):
         )
 
     def local_coordinates(self) -> Coordinates:
-        """The flattened range's element indices along each local axis."""
+        """Returns the indices, along each local axis, of the elements in the
+        flattened range."""
         flat = self._flat("local_coordinates")
         count = math.prod(self.local_shape)
         return np.unravel_index(np.arange(count)[flat], self.local_shape)
 
     def global_coordinates(self) -> Coordinates:
-        """`local_coordinates` in the global tensor; ints for prepended axes."""
+        """Returns `local_coordinates` in the global tensor; ints for prepended
+        axes."""
         self._flat("global_coordinates")
         local = (0,) * self.prepend_axis_num + self.local_coordinates()
         return tuple(
@@ -227,8 +229,8 @@ class ShardedTensor(ShardedBase):
     def max_allowed_chunks(self) -> tuple[int, ...]:
         """Returns the chunk shape of the array: one part of the grid.
 
-        Raises CheckpointingException when an axis does not divide evenly and
-        the shape may not mismatch.
+        Raises CheckpointingException if an axis does not divide evenly and
+        `allow_shape_mismatch` is False.
         """
         if self.axis_fragmentations is None:
             raise CheckpointingException(
@@ -253,7 +255,7 @@ class ShardedTensor(ShardedBase):
         return tuple(chunks)
 
     def without_data(self) -> ShardedTensor:
-        """A copy with `data` None."""
+        """Returns a copy whose `data` is None."""
         return replace(self, data=None)
 
     @classmethod
@@ -267,7 +269,7 @@ class ShardedTensor(ShardedBase):
         flattened_range: None = None,
         **init_kwargs: Any,
     ) -> ShardedTensor:
-        """Makes the part that a rank has of an evenly divided tensor.
+        """Makes a rank's part of an evenly divided tensor.
 
         Each of `rank_offsets` is (axis, rank, count): the axis is cut into
         `count` parts, and `data` is part `rank`. Other axes are not cut.
@@ -320,7 +322,8 @@ class ShardedTensor(ShardedBase):
         flattened_range: slice | None = None,
         **kwargs: Any,
     ) -> ShardedTensor:
-        """`from_rank_offsets` for 1-D data, a slice of the flattened part."""
+        """Does what `from_rank_offsets` does, for 1-D data: a slice of the
+        flattened part."""
         if flattened_range is None:
             raise CheckpointingException(
                 "Cannot instantiate a non-flat ShardedTensor with"
@@ -378,7 +381,7 @@ class ShardedTensor(ShardedBase):
         """Cuts every rank's part to `length` from `start` along a local axis.
 
         The global tensor shrinks in proportion. A flattened range can only be
-        narrowed along axis 0; the list is empty when nothing of it is left.
+        narrowed along axis 0; the list is empty if nothing of it remains.
         """
         axis = dim + self.prepend_axis_num
         local = self.local_shape[dim]

@@ -1,8 +1,8 @@
 """Treats torch tensors and numpy arrays alike.
 
 torch is used if the program can import it. A dtype is a torch.dtype, a numpy
-dtype or a name; the engine uses the name ("bfloat16"). Elements without a numpy
-dtype pass as integers of the same width.
+dtype or a name; the engine uses the name ("bfloat16"). Elements of a type that
+numpy lacks pass as integers of the same width.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _import_torch() -> Any | None:
 
 
 def is_torch(value: Any) -> bool:
-    """Whether `value` is a torch.Tensor or a torch.dtype; never imports
+    """Returns whether `value` is a torch.Tensor or a torch.dtype; never imports
     torch."""
     module = sys.modules.get("torch")
     tensor = getattr(module, "Tensor", None)
@@ -75,7 +75,7 @@ def is_torch(value: Any) -> bool:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a torch.Tensor or a numpy array."""
+    """Returns whether `value` is a torch.Tensor or a numpy array."""
     return isinstance(value, np.ndarray) or (
         is_torch(value) and hasattr(value, "shape")
     )
@@ -83,8 +83,8 @@ def is_tensor(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def dtype_name(dtype: Any) -> str:
-    """ "float32", "bfloat16", ... for a torch.dtype, a numpy dtype or a
-    name."""
+    """Returns the name ("float32", "bfloat16", ...) of a torch.dtype, a numpy
+    dtype or a name."""
     if isinstance(dtype, np.dtype):
         return _dtypes.dtype_name(dtype)
     text = str(dtype).removeprefix("torch.")
@@ -97,12 +97,12 @@ def dtype_name(dtype: Any) -> str:
 
 
 def dtype_text(dtype: Any) -> str:
-    """The dtype as torch prints it: "torch.float32"."""
+    """Returns the dtype as torch prints it: "torch.float32"."""
     return f"torch.{dtype_name(dtype)}"
 
 
 def numpy_carrier(name: str) -> np.dtype[Any]:
-    """Returns the numpy dtype whose arrays hold elements of that type."""
+    """Returns the numpy dtype whose arrays hold elements of type `name`."""
     carrier = _CARRIERS.get(name)
     return np.dtype(carrier) if carrier else _dtypes.numpy_dtype(name)
 
@@ -112,7 +112,7 @@ def item_bytes(name: str) -> int:
 
 
 def default_dtype(name: str) -> Any:
-    """The torch.dtype if torch is installed, or else the numpy dtype."""
+    """Returns the torch.dtype if torch is installed, else the numpy dtype."""
     module = torch()
     if module is not None:
         return getattr(module, name)
@@ -149,10 +149,11 @@ def array_of(data: Any) -> Array:
 
 
 def empty(shape: tuple[int, ...], name: str) -> Array:
-    """Allocates memory for elements of that type, in the carrier's dtype.
+    """Allocates memory for elements of type `name`, in the carrier's dtype.
 
-    torch allocates it if installed: numpy asks for huge pages, which virtual
-    machines may have to get from their host first (1 GiB: 1.0 s, not 0.25).
+    torch allocates it if installed, because numpy asks for huge pages, which a
+    virtual machine may first have to get from its host (1 GiB takes 1.0 s
+    instead of 0.25 s).
     """
     dtype = numpy_carrier(name)
     module = torch()
@@ -164,11 +165,11 @@ def empty(shape: tuple[int, ...], name: str) -> Array:
 
 
 def wrap(array: Array, name: str, like: Any) -> Any:
-    """Returns a tensor of element type `name` on the memory of a carrier's
-    array.
+    """Returns a tensor of element type `name` that uses a carrier array's
+    memory.
 
-    It is a torch tensor if `like` (a tensor or dtype) is torch's, or else a
-    numpy array.
+    It is a torch tensor if `like` is a torch tensor or dtype, and a numpy array
+    otherwise.
     """
     if not is_torch(like):
         carrier = numpy_carrier(name)
@@ -187,7 +188,7 @@ def default_wrap(array: Array, name: str) -> Any:
 
 
 def no_data_tensor(shape: tuple[int, ...], dtype: Any) -> Any:
-    """A tensor with shape and dtype and, if possible, without memory."""
+    """Returns a tensor with shape and dtype, without memory if possible."""
     module = torch()
     if is_torch(dtype) and module is not None:
         return module.empty(shape, dtype=dtype, device="meta")

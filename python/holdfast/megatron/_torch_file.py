@@ -1,4 +1,4 @@
-"""torch.save files: written by torch if it is installed, and read without
+"""torch.save files: written by torch if torch is installed, and read without
 running the code that they name.
 """
 
@@ -26,7 +26,7 @@ def read(path: str | os.PathLike[str]) -> Any:
 
 
 def decode(data: bytes) -> Any:
-    """Returns the object in the bytes of a file."""
+    """Returns the object in a file's bytes."""
     return _engine.read_torch_file(data, _tensors.default_wrap)
 
 

@@ -1,7 +1,7 @@
-"""`metadata.json`, which says that a directory is a distributed checkpoint.
+"""`metadata.json`, which marks a directory as a distributed checkpoint.
 
 The file names the back ends, and their versions, that wrote the tensors and
-everything else. It is written last, so a checkpoint without it is incomplete.
+the other state. It is written last, so a checkpoint without it is incomplete.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ CONFIG_FNAME = "metadata.json"
 
 
 class CheckpointingException(Exception):
-    """The base class of errors with a checkpoint.
+    """The base class of errors about a checkpoint.
 
-    `code` names the condition ("ARRAY_NOT_FOUND", ...); "" if it has no name.
+    `code` names the condition ("ARRAY_NOT_FOUND", ...), or is "".
     """
 
     code: str = ""
@@ -61,7 +61,7 @@ class CheckpointingConfig:
 def check_is_distributed_checkpoint(
     checkpoint_dir: str | os.PathLike[str],
 ) -> bool:
-    """Whether the directory has a `metadata.json`.
+    """Returns whether the directory has a `metadata.json`.
 
     Raises the errors of `maybe_load_config` if the file is invalid.
     """
@@ -73,8 +73,8 @@ def maybe_load_config(
 ) -> CheckpointingConfig | None:
     """Returns the config in `metadata.json`; None if the file does not exist.
 
-    Raises json.JSONDecodeError for text that is not JSON, TypeError for an
-    unknown key, a missing `sharded_backend`, or a document that is not an
+    Raises json.JSONDecodeError for text that is not JSON. Raises TypeError for
+    an unknown key, a missing `sharded_backend`, or a document that is not an
     object.
     """
     if not os.fspath(checkpoint_dir):

@@ -34,7 +34,7 @@ def extract_matching_values(
     predicate: Callable[[Any], bool],
     return_lists_as_dicts: bool = False,
 ) -> tuple[Any, Any]:
-    """Splits a tree into the leaves that match, and the others.
+    """Splits a tree into the leaves that match and the leaves that do not.
 
     Args:
       x: a dict or a list.
@@ -171,25 +171,25 @@ def nested_items_iter(x: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def nested_values(x: Any) -> Iterator[Any]:
-    """Every leaf."""
+    """Yields every leaf."""
     for _, _, value in nested_items_iter(x):
         yield value
 
 
 def dict_map(f: Callable[[Any], Any], d: Any) -> None:
-    """Replaces every leaf by `f(leaf)`."""
+    """Replaces every leaf with `f(leaf)`."""
     for container, key, value in nested_items_iter(d):
         container[key] = f(value)
 
 
 def dict_map_with_key(f: Callable[[Any, Any], Any], d: Any) -> None:
-    """Replaces every leaf by `f(key, leaf)`."""
+    """Replaces every leaf with `f(key, leaf)`."""
     for container, key, value in nested_items_iter(d):
         container[key] = f(key, value)
 
 
 def dict_list_map_inplace(f: Callable[[Any], Any], x: Any) -> Any:
-    """Replaces every leaf of `x` by `f(leaf)`; returns `f(x)` if `x` is a
+    """Replaces every leaf of `x` with `f(leaf)`; returns `f(x)` if `x` is a
     leaf."""
     if isinstance(x, dict):
         for key, value in x.items():
@@ -202,7 +202,7 @@ def dict_list_map_inplace(f: Callable[[Any], Any], x: Any) -> Any:
 
 
 def dict_list_map_outplace(f: Callable[[Any], Any], x: Any) -> Any:
-    """A copy of `x` with every leaf replaced by `f(leaf)`."""
+    """Returns a copy of `x` with every leaf replaced by `f(leaf)`."""
     if isinstance(x, dict):
         return {k: dict_list_map_outplace(f, v) for k, v in x.items()}
     if isinstance(x, list):
@@ -211,9 +211,9 @@ def dict_list_map_outplace(f: Callable[[Any], Any], x: Any) -> Any:
 
 
 def merge(x1: Any, x2: Any, key: tuple[Any, ...] = ()) -> Any:
-    """Adds everything to `x1` that only `x2` has; returns `x1`.
+    """Adds to `x1` everything that only `x2` has; returns `x1`.
 
-    Raises ValueError for lists of different lengths, and for a place where
+    Raises ValueError for lists of different lengths, and for a path where
     both have a leaf.
     """
     if isinstance(x1, dict) and isinstance(x2, dict):
@@ -245,7 +245,7 @@ def map_reduce(
     value_fn: Callable[[Any], Any] = _same,
     reduce_fn: Callable[[Any], Any] = _same,
 ) -> dict[Any, Any]:
-    """{key: `reduce_fn` of the list of values with that key}."""
+    """Returns {key: `reduce_fn` of the list of all values with that key}."""
     lists: dict[Any, list[Any]] = {}
     for x in xs:
         lists.setdefault(key_fn(x), []).append(value_fn(x))

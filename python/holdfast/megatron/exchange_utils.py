@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ShardDistribution(NamedTuple):
-    """The rank for each shard, in one group of ranks."""
+    """The assignment of shards to ranks in one group."""
 
     main_rank_for_shard: dict[ShardId, int]
     shards_in_this_group: set[ShardId]
@@ -33,7 +33,7 @@ class ShardDistribution(NamedTuple):
 
 
 def _shard_size(sh_ten: ShardedTensor) -> int:
-    """Bytes of the shard's data."""
+    """Returns the size of the shard's data in bytes."""
     flat = sh_ten.flattened_range
     count = (
         math.prod(sh_ten.local_shape)
@@ -53,8 +53,8 @@ def distribute_shards_to_ranks(
 
     The algorithm is greedy and the same on all ranks. Shards of this group come
     first, then shards with the fewest ranks, then with the most bytes, then by
-    id. Each goes to the rank with the fewest bytes so far; ties go to the
-    lowest rank.
+    id. Each shard goes to the rank with the fewest bytes so far, or to the
+    lowest such rank.
     """
 
     def order(shard: Any) -> Any:

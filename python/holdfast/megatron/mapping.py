@@ -1,9 +1,9 @@
 """Describes local tensors and objects as parts of global ones.
 
 A sharded state dict is a state dict whose tensors are wrapped: each
-`ShardedTensor` says which box of which global tensor its data is. Megatron
-Core's own objects count as instances of the classes here once its module is
-imported (`adopt_megatron_core`).
+`ShardedTensor` records which box of which global tensor its data is. Once
+Megatron Core is imported, its own objects count as instances of the classes
+here (`adopt_megatron_core`).
 
 Shapes and offsets are in elements. `local_shape` leaves out the prepended axes;
 `global_shape`, `global_offset` and `axis_fragmentations` include them.
@@ -50,14 +50,14 @@ ShardedStateDict = dict[str, Any]
 
 
 def is_main_replica(replica_id: ReplicaId) -> bool:
-    """Whether the id is 0, or a tuple of zeros."""
+    """Returns whether the id is 0 or a tuple of zeros."""
     if isinstance(replica_id, int):
         return replica_id == 0
     return all(part == 0 for part in replica_id)
 
 
 class LocalNonpersistentObject(metaclass=ABCMeta):  # noqa: B024
-    """An object that is not saved; a load returns the caller's own object."""
+    """An object that is not saved. A load returns the caller's own object."""
 
     def __init__(self, obj: Any) -> None:
         self.obj = obj
@@ -84,7 +84,7 @@ class ShardedObject(ShardedBase):
         self.validate_metadata_integrity()
 
     def validate_metadata_integrity(self) -> None:
-        """Raises CheckpointingException when the dimensions differ."""
+        """Raises CheckpointingException if the dimensions differ."""
         if len(self.global_shape) != len(self.global_offset):
             raise CheckpointingException(
                 "Global offset dimensions should be equal to global shape"
@@ -93,12 +93,12 @@ class ShardedObject(ShardedBase):
             )
 
     def without_data(self) -> ShardedObject:
-        """A copy with `data` None."""
+        """Returns a copy whose `data` is None."""
         return replace(self, data=None)
 
     @property
     def unique_key(self) -> str:
-        """`<key>/shard_<offset>_<shape>`, numbers joined by dots."""
+        """The key `<key>/shard_<offset>_<shape>`; dots join the numbers."""
         offset = ".".join(map(str, self.global_offset))
         shape = ".".join(map(str, self.global_shape))
         return f"{self.key}/shard_{offset}_{shape}"
@@ -110,10 +110,10 @@ class ShardedObject(ShardedBase):
     def empty_from_unique_key(
         cls, unique_key: str, replica_id: ReplicaId = 0
     ) -> ShardedObject:
-        """Makes the object with that unique key, without data.
+        """Returns an object with that unique key and without data.
 
-        If the shape lacks its last extent, as before 0.8, it gets -1 for
-        "unknown". Raises ValueError or AssertionError for another form.
+        If the shape lacks its last extent, as before 0.8, that extent is -1 for
+        "unknown". Raises ValueError or AssertionError for a malformed key.
         """
         try:
             key, shard = unique_key.split("/")
@@ -138,12 +138,11 @@ FactoryMergeFn = Callable[[Any], Any]
 
 @dataclass
 class ShardedTensorFactory(ShardedBase):
-    """A tensor that is stored in another form.
+    """A tensor that is stored in a different form.
 
     Before a save or load, `build_fn(key, data, replica_id, flattened_range)`
-    makes
-    the sharded state dict that replaces it. After a load, `merge_fn` makes a
-    tensor from the loaded parts.
+    builds the sharded state dict that replaces it. After a load, `merge_fn`
+    makes a tensor from the loaded parts.
     """
 
     key: str
@@ -154,16 +153,16 @@ class ShardedTensorFactory(ShardedBase):
     flattened_range: slice | None = None
 
     def build(self) -> Any:
-        """The sharded state dict."""
+        """Returns the sharded state dict."""
         return self.build_fn(
             self.key, self.data, self.replica_id, self.flattened_range
         )
 
     def validate_metadata_integrity(self) -> None:
-        """Nothing to check."""
+        """Does nothing."""
 
     def without_data(self) -> ShardedTensorFactory:
-        """A copy with `data` None."""
+        """Returns a copy whose `data` is None."""
         return replace(self, data=None)
 
 
@@ -172,14 +171,14 @@ _ADOPTED: list[Any] = []
 
 
 def adopt_megatron_core() -> None:
-    """Makes Megatron Core's objects instances of the classes here, if the
+    """Makes Megatron Core's objects instances of the classes here if the
     program has imported Megatron Core. Never imports anything.
     """
     module = sys.modules.get(_MEGATRON_CORE)
     if module is None or any(known is module for known in _ADOPTED):
         return
     if not hasattr(module, "ShardedTensorFactory"):
-        return  # it is being imported
+        return  # its import has not finished
     ShardedBase.register(module.ShardedBase)
     ShardedTensor.register(module.ShardedTensor)
     ShardedObject.register(module.ShardedObject)
@@ -189,7 +188,7 @@ def adopt_megatron_core() -> None:
 
 
 def apply_factories(sharded_state_dict: ShardedStateDict) -> None:
-    """Replaces factories by the state dicts they build, in place."""
+    """Replaces factories with the state dicts that they build, in place."""
 
     def built(x: Any) -> Any:
         return x.build() if isinstance(x, ShardedTensorFactory) else x
@@ -200,8 +199,8 @@ def apply_factories(sharded_state_dict: ShardedStateDict) -> None:
 def apply_factory_merges(x1: Any, x2: Any, key: tuple[Any, ...] = ()) -> Any:
     """Merges the loaded parts in `x1` with the factories in `x2`, in place.
 
-    A list in `x1` may be a dict of indices in `x2`. Raises ValueError for a
-    path that `x1` does not have.
+    A list in `x1` may correspond to a dict of indices in `x2`. Raises
+    ValueError for a path that `x1` does not have.
     """
     if isinstance(x2, ShardedTensorFactory):
         return x2.merge_fn(x1)

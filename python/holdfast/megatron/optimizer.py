@@ -28,7 +28,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-# For error messages when a state's parameter was not found.
+# Appended to error messages when a state's parameter was not found.
 KEEP_VARS_HINT = (
     " Make sure state dict contains original torch.nn.Parameters (not pure"
     " torch.Tensors) by passing `keep_vars=True` to `.state_dict()`. If any"
@@ -42,7 +42,7 @@ Sharded = ShardedTensor | ShardedTensorFactory
 def get_optim_param_to_id_map(
     optim_params_iter: Iterable[Any],
 ) -> dict[int, int]:
-    """Each parameter's index in the optimizer, by the parameter's `id`."""
+    """Returns the index of each parameter in the optimizer, by its `id`."""
     numbers: dict[int, int] = {}
     for each in optim_params_iter:
         numbers.setdefault(id(each), len(numbers))
@@ -56,8 +56,8 @@ def get_param_id_to_sharded_param_map(
     """Returns the sharded parameter for each index in the optimizer.
 
     Args:
-      model_sharded_state_dict: the model's, with the parameters themselves as
-        data (`state_dict(keep_vars=True)`).
+      model_sharded_state_dict: the model's state dict, with the parameters
+        themselves as data (`state_dict(keep_vars=True)`).
       optim_params_iter: the parameters in the optimizer's order.
     """
     sharded, _ = extract_sharded_tensors_and_factories(model_sharded_state_dict)
@@ -105,9 +105,8 @@ def optim_state_to_sharding_state(
 ) -> None:
     """Shards an optimizer's state dict, in place.
 
-    Its states, except `exclude_keys`, become "optimizer.state.<name>.<key of
-    the
-    parameter>"; lists of parameters stay local. Raises ValueError for a
+    Its states, except `exclude_keys`, get the keys "optimizer.state.<name>.<key
+    of the parameter>"; lists of parameters stay local. Raises ValueError for a
     parameter that is not in the map.
     """
     states: dict[Any, dict[str, Any]] = {}

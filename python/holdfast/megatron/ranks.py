@@ -1,11 +1,11 @@
 """The ranks that save or load one checkpoint together.
 
-They are the processes of torch.distributed if that is initialised, threads of
+They are the processes of torch.distributed if it is initialised, threads of
 this process in `run_in_threads`, and otherwise only this process.
 
-The ranks meet to exchange metadata only. A call in which they meet ends with a
-meeting, so if one rank fails, the call fails on all. An error names the ranks
-that do not arrive in time.
+The ranks meet only to exchange metadata. If they meet in a call, the call ends
+with a barrier, so if one rank fails, the call fails on all ranks. An error
+names the ranks that do not arrive in time.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = [
     "this_rank",
 ]
 
-# How long a rank waits for the slowest rank at one meeting.
+# How long a rank waits for the slowest rank at one barrier.
 TIMEOUT_SECONDS = 600.0
 _PHASE = "megatron checkpoint"
 
 
 class Ranks:
-    """The ranks of one save or load, from the view of one rank."""
+    """The ranks of one save or load, as seen from one rank."""
 
     def __init__(
         self,
@@ -67,20 +67,20 @@ class Ranks:
 
     @property
     def meet(self) -> bool:
-        """Whether all ranks make this call."""
+        """Returns whether all ranks make this call."""
         return self._call is not None
 
     def begin(self) -> None:
         """Declares that all ranks make this call.
 
-        The first meeting does so too, but a rank may fail before it. A rank
+        The first barrier does so too, but a rank may fail before it. A rank
         that does not begin is a group of one.
         """
         if self._call is None and self._make_call is not None:
             self._call = self._make_call()
 
     def end(self, error: BaseException | None) -> None:
-        """Meets for the last time, or tells the other ranks the error."""
+        """Meets for the last time, or sends the error to the other ranks."""
         call, self._call = self._call, None
         if call is None:
             return
@@ -93,7 +93,8 @@ class Ranks:
         call.end(error)
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The values of all ranks; uses pickle, as ranks trust each other."""
+        """Returns the values of all ranks. Uses pickle, because ranks trust
+        each other."""
         self.begin()
         if self._call is None:
             return [value]
@@ -101,7 +102,7 @@ class Ranks:
         return [pickle.loads(each) for each in values]
 
     def barrier(self) -> None:
-        """Waits until all ranks have come here; raises if one has failed."""
+        """Waits until all ranks have arrived; raises if a rank has failed."""
         self.all_gather(None)
 
     def broadcast(self, value: Any) -> Any:
@@ -123,10 +124,11 @@ class Ranks:
             ) from error
 
     def share(self, mine: dict[Any, Any], wanted: set[Any]) -> dict[Any, Any]:
-        """Returns the tensors that this rank wants, from what all have loaded.
+        """Returns the tensors that this rank wants, from those that all ranks
+        have loaded.
 
-        Each tensor has one holder. Tensors are (dtype name, carrier's array) by
-        id.
+        Exactly one rank holds each tensor. Tensors are (dtype name, carrier's
+        array) by id.
         """
         if self._make_call is None:
             return dict(mine)
@@ -156,7 +158,8 @@ class Ranks:
 
         forms = {k: (name, a.shape) for k, (name, a) in mine.items()}
         all_forms = self.all_gather(forms)
-        # Allocate everything first: no rank may fail during collectives.
+        # Allocate everything first, because no rank may fail during
+        # collectives.
         arrays = {
             (rank, key): np.ascontiguousarray(mine[key][1])
             if rank == self.rank
@@ -239,10 +242,10 @@ def call(
     is_collective: bool = True,
     timeout_seconds: float | None = None,
 ) -> Iterator[Ranks]:
-    """Makes one save or load of `path`, or joins the one that is running.
+    """Makes one save or load of `path`, or joins the running one.
 
-    `is_collective` means that all ranks make this call, if they meet in it. If
-    the block fails, the other ranks are told.
+    `is_collective` means that all ranks make this call if they meet in it. If
+    the block fails, the other ranks are notified.
     """
     if _current.ranks is not None:
         yield _current.ranks
@@ -301,11 +304,10 @@ def _ranks_of(
 
 @contextlib.contextmanager
 def subgroup(group: Any) -> Iterator[Ranks]:
-    """The ranks of the call that belong to `group`: a process group of
-    torch.distributed, or None for all.
+    """Yields the ranks of the call that belong to `group`: a torch.distributed
+    process group, or None for all.
 
-    All its members make their own call. If all ranks make the surrounding call,
-    no
+    All members make their own call. If all ranks make the surrounding call, no
     rank has failed before.
     """
     ranks = current()

@@ -82,23 +82,23 @@ def load(
     *,
     timeout_seconds: float | None = None,
 ) -> Any:
-    """Loads everything that a sharded state dict requests; all ranks call it.
+    """Loads everything that a sharded state dict requests. All ranks call it.
 
     Args:
-      sharded_state_dict: says which box of which stored tensor belongs where.
+      sharded_state_dict: describes which box of which stored tensor to load.
         It does not change, except that ShardedObjects lose their data.
       checkpoint_dir: a directory with `metadata.json`.
       sharded_strategy: how tensors are loaded; None follows metadata.json.
       common_strategy: how everything else is loaded.
       validate_access_integrity: check on rank 0 that the main replicas of all
         ranks cover every requested tensor exactly once.
-      strict: what to do about keys that only one side has.
+      strict: how to treat keys that only one side has.
       timeout_seconds: how long to wait for other ranks; None means 600.
 
     Returns:
       The common state, including the loaded objects and the loaded tensors in
-      the stored dtypes. If `strict` is return_unexpected or return_all, a tuple
-      of this, missing keys and unexpected keys.
+      the stored dtypes. If `strict` is return_unexpected or return_all, returns
+      a tuple of the state, missing keys and unexpected keys.
 
     Raises:
       CheckpointingException: the checkpoint, strategy, array or object does not
@@ -128,7 +128,7 @@ def _load(
     validate_access_integrity: bool,
     strict: str | StrictHandling,
 ) -> Any:
-    # Decide this before anything can fail, so that other ranks learn of
+    # Decide this before anything can fail, so other ranks are notified of
     # failures.
     if validate_access_integrity or _meets(sharded_strategy, strict):
         group.begin()
@@ -170,8 +170,8 @@ def _load(
 
 
 def _meets(sharded_strategy: Any, strict: str | StrictHandling) -> bool:
-    """Whether the ranks exchange something in such a load."""
-    with contextlib.suppress(ValueError):  # raised where it is used
+    """Returns whether the ranks exchange something in this load."""
+    with contextlib.suppress(ValueError):  # raised later, where it is used
         if StrictHandling.requires_global_app_metadata(
             parse_strict_flag(strict)
         ):
@@ -208,7 +208,7 @@ def load_sharded_metadata(
     sharded_strategy: LoadShardedStrategy | tuple[str, int] | None = None,
     common_strategy: LoadCommonStrategy | tuple[str, int] | None = None,
 ) -> CkptShardedMetadata:
-    """`load_tensors_metadata`, plus the ShardedObjects by unique key."""
+    """Returns `load_tensors_metadata` and the ShardedObjects by unique key."""
     sharded, common = verify_checkpoint_and_load_strategy(
         checkpoint_dir, sharded_strategy, common_strategy
     )
@@ -233,9 +233,9 @@ def load_content_metadata(
     *,
     preloaded_state_dict: StateDict | None = None,
 ) -> dict[Any, Any] | None:
-    """Returns the `content_metadata` that `save` was given, or None.
+    """Returns the `content_metadata` that was passed to `save`, or None.
 
-    With `preloaded_state_dict`, a loaded common state, nothing is read.
+    With `preloaded_state_dict`, a loaded common state, it reads nothing.
     """
     if preloaded_state_dict is None:
         if checkpoint_dir is None:
@@ -249,7 +249,7 @@ def load_content_metadata(
 def remove_sharded_tensors(
     checkpoint_dir: CheckpointDir, key_prefix: str
 ) -> None:
-    """Raises NotImplementedError: no strategy here removes tensors."""
+    """Raises NotImplementedError: no strategy here can remove tensors."""
     sharded, _ = verify_checkpoint_and_load_strategy(checkpoint_dir)
     sharded.remove_sharded_tensors(checkpoint_dir, key_prefix)
 
@@ -268,7 +268,7 @@ def save(
     *,
     timeout_seconds: float | None = None,
 ) -> Any:
-    """Saves a sharded state dict; all ranks call it.
+    """Saves a sharded state dict. All ranks call it.
 
     Args:
       sharded_state_dict: tensors and objects as ShardedTensor and
@@ -279,15 +279,16 @@ def save(
       sharded_strategy: how tensors are written; None means zarr version 1.
       common_strategy: must be None.
       validate_access_integrity: check on every rank that the main replicas of
-        all ranks cover every tensor exactly once. A rank whose common state
-        differs from rank 0's warns.
-      async_sharded_save: save in the background; zarr's strategies cannot.
+        all ranks cover every tensor exactly once. A rank warns if its common
+        state differs from rank 0's.
+      async_sharded_save: save in the background, which the zarr strategies do
+        not support.
       preprocess_common_before_consistancy_check: applied to the common state
-        before it is compared.
+        before the comparison.
       content_metadata: stored in the common state under that name.
       timeout_seconds: how long to wait for other ranks; None means 600.
 
-    Returns None, or the request with `async_sharded_save`.
+    Returns None, or the request if `async_sharded_save` is set.
 
     Raises:
       FileNotFoundError: the directory does not exist.
@@ -295,7 +296,7 @@ def save(
         shards do not cover a tensor; another rank has failed.
       KeyError: the format lacks a dtype.
       NotImplementedError: a common strategy was given.
-      DeadlineExceededError: ranks did not arrive in time; names them.
+      DeadlineExceededError: ranks did not arrive in time; the error names them.
 
     `metadata.json` is written last, so a failed save leaves no checkpoint.
     """

@@ -63,7 +63,7 @@ def load_preprocess(
     """Returns a copy with built factories, the nonpersistent objects, and the
     factories.
 
-    The given state dict does not change.
+    The original state dict does not change.
     """
     copy, _ = extract_matching_values(sharded_state_dict, lambda _: True)
     copy = filter_out_empty_flatten_tensor(copy)
@@ -73,7 +73,7 @@ def load_preprocess(
         return_lists_as_dicts=True,
     )
     apply_factories(copy)
-    # Their data is now in the state dicts that they have built.
+    # The factories' data is now in the state dicts that they have built.
     dict_list_map_inplace(lambda x: x.without_data(), factories)
     nonpersistent, copy = extract_nonpersistent(copy)
     dict_list_map_inplace(lambda x: x.unwrap(), nonpersistent)

@@ -25,8 +25,8 @@ def save_ranks(
     Args:
       sharded_state_dicts: the state dict of each rank.
       sharded_strategy: as for `save`, or a function of the rank.
-      return_exceptions: return a rank's error as its result; otherwise the
-        first failed rank's own error is raised.
+      return_exceptions: return a rank's error as its result. If False, raise
+        the first failed rank's own error.
       **kwargs: more arguments of `save`.
 
     Each rank is a thread; the elements are written without the GIL.
@@ -53,7 +53,7 @@ def load_ranks(
 ) -> list[Any]:
     """Runs `load` on one rank for each state dict, in one call.
 
-    Returns what each rank's `load` returns. Arguments as for `save_ranks`.
+    Returns the result of each rank's `load`. Arguments as for `save_ranks`.
     """
 
     def one(rank: int) -> Any:

@@ -42,7 +42,7 @@ _Types = type | tuple[type, ...]
 
 
 def zip_strict(*args: Any) -> Any:
-    """Zips iterables of equal lengths; raises AssertionError for others."""
+    """Zips iterables; raises AssertionError if their lengths differ."""
     lists = [list(each) for each in args]
     lengths = [len(each) for each in lists]
     if len(set(lengths)) > 1:
@@ -78,21 +78,22 @@ def _extract(sharded_state_dict: ShardedStateDict, types: _Types) -> Split:
 
 
 def extract_sharded_tensors(sharded_state_dict: ShardedStateDict) -> Split:
-    """The ShardedTensors, and the rest."""
+    """Returns the ShardedTensors, and the rest."""
     return _extract(sharded_state_dict, ShardedTensor)
 
 
 def extract_sharded_tensors_and_factories(
     sharded_state_dict: ShardedStateDict,
 ) -> Split:
-    """ShardedTensors and factories, and the rest."""
+    """Returns the ShardedTensors and factories, and the rest."""
     return _extract(sharded_state_dict, (ShardedTensor, ShardedTensorFactory))
 
 
 def extract_sharded_tensors_or_nonpersistent(
     sharded_state_dict: ShardedStateDict,
 ) -> Split:
-    """ShardedTensors, factories and nonpersistent objects, and the rest."""
+    """Returns the ShardedTensors, factories and nonpersistent objects, and the
+    rest."""
     return _extract(
         sharded_state_dict,
         (ShardedTensor, LocalNonpersistentObject, ShardedTensorFactory),
@@ -100,12 +101,12 @@ def extract_sharded_tensors_or_nonpersistent(
 
 
 def extract_sharded_base(sharded_state_dict: ShardedStateDict) -> Split:
-    """Everything sharded, and the rest."""
+    """Returns everything sharded, and the rest."""
     return _extract(sharded_state_dict, ShardedBase)
 
 
 def extract_nonpersistent(sharded_state_dict: ShardedStateDict) -> Split:
-    """The nonpersistent objects, and the rest."""
+    """Returns the nonpersistent objects, and the rest."""
     return _extract(sharded_state_dict, LocalNonpersistentObject)
 
 
@@ -132,7 +133,7 @@ def replace_prefix_for_sharding(
 ) -> None:
     """Replaces the prefix of every key, in place.
 
-    Raises ValueError for a key that does not begin with it.
+    Raises ValueError for a key that does not begin with `old_prefix`.
     """
 
     def renamed(key: str) -> str:
@@ -148,7 +149,7 @@ def replace_prefix_for_sharding(
 def apply_prefix_mapping(
     sharded_state_dict: ShardedStateDict, prefix_map: dict[str, str]
 ) -> None:
-    """Replaces the first prefix of the map that a key has, in place."""
+    """Replaces the first prefix in the map that a key begins with."""
 
     def renamed(key: str) -> str:
         for old, new in prefix_map.items():

@@ -59,24 +59,24 @@ class StrictHandling(Enum):
 
     # Compare nothing; the loader raises for keys that it does not find.
     ASSUME_OK_UNEXPECTED = "assume_ok_unexpected"
-    # Leave unexpected keys out of the request, and log them.
+    # Remove unexpected keys from the request, and log them.
     LOG_UNEXPECTED = "log_unexpected"
     LOG_ALL = "log_all"
     RAISE_UNEXPECTED = "raise_unexpected"
     RAISE_ALL = "raise_all"
-    # Leave them out, and return them.
+    # Remove unexpected keys from the request, and return them.
     RETURN_UNEXPECTED = "return_unexpected"
     RETURN_ALL = "return_all"
     IGNORE_ALL = "ignore_all"
 
     @staticmethod
     def requires_explicit_ckpt_mismatch_check(val: StrictHandling) -> bool:
-        """Whether the keys of the checkpoint matter."""
+        """Returns whether the checkpoint's keys must be compared."""
         return val is not StrictHandling.ASSUME_OK_UNEXPECTED
 
     @staticmethod
     def requires_global_app_metadata(val: StrictHandling) -> bool:
-        """Whether the requested keys of all ranks matter."""
+        """Returns whether the requested keys of all ranks are needed."""
         return val in (
             StrictHandling.IGNORE_ALL,
             StrictHandling.RAISE_ALL,
@@ -86,8 +86,8 @@ class StrictHandling(Enum):
 
     @staticmethod
     def requires_returning_mismatch_keys(val: StrictHandling) -> bool:
-        """Whether `load` returns the state dict, missing and unexpected
-        keys."""
+        """Returns whether `load` returns the state dict, missing keys and
+        unexpected keys."""
         return val in (
             StrictHandling.RETURN_UNEXPECTED,
             StrictHandling.RETURN_ALL,
@@ -117,10 +117,11 @@ def verify_checkpoint_and_load_strategy(
     common_strategy: Any = None,
 ) -> tuple[LoadShardedStrategy, LoadCommonStrategy]:
     """Returns the strategies to load a checkpoint with: the given ones (objects
-    or (backend, version)), or those that its `metadata.json` names.
+    or (backend, version)), or those named in its `metadata.json`.
 
-    Raises CheckpointingException when the path is not a directory or not a
-    checkpoint, or has no strategy; also the errors of `maybe_load_config`.
+    Raises CheckpointingException if the path is not a directory or not a
+    checkpoint, or if no strategy exists; also the errors of
+    `maybe_load_config`.
     """
     if not _files.isdir(checkpoint_dir):
         raise CheckpointingException(
@@ -163,7 +164,7 @@ def validate_integrity_and_strict_load(
     global_metadata: GlobalMetadata | None = None,
     ckpt_sharded_metadata: dict[str, Any] | None = None,
 ) -> tuple[ShardedStateDict, set[str], set[str]]:
-    """Makes both checks of a load's request.
+    """Makes both checks of the tensors that a load requests.
 
     Returns the request without unexpected keys, the missing keys, and the
     unexpected keys. Raises CheckpointingException for keys that `strict`
@@ -207,7 +208,7 @@ def validate_integrity_and_strict_load(
 def adjust_non_strict_load(
     sharded_state_dict: ShardedStateDict, sharded_keys_to_remove: set[str]
 ) -> ShardedStateDict:
-    """The state dict without the sharded leaves of those keys."""
+    """Returns the state dict without the sharded leaves of those keys."""
     _, kept = extract_matching_values(
         sharded_state_dict,
         lambda x: (
@@ -234,7 +235,7 @@ def _determine_missing_and_unexpected_keys(
 def maybe_report_missing_and_unexpected_keys(
     missing_keys: set[str], unexpected_keys: set[str], raise_error: bool = True
 ) -> None:
-    """Raises CheckpointingException, or logs a warning, if there are any."""
+    """Raises CheckpointingException or logs a warning if there are keys."""
     if not missing_keys and not unexpected_keys:
         return
     title = body = ""
@@ -288,9 +289,9 @@ def validate_sharding_integrity(
     """Checks that the main replicas of all ranks cover every global tensor and
     object exactly once.
 
-    Rank 0 checks; the other ranks only return.
-    Raises CheckpointingException (AssertionError if ranks disagree about a
-    tensor), which names the key, and what is missing or duplicated.
+    Rank 0 makes the check; other ranks return immediately. Raises
+    CheckpointingException (AssertionError if ranks disagree about a tensor),
+    naming the key and what is missing or duplicated.
     """
     if common_state_dict is not None:
         validate_common_state_dict(common_state_dict)
@@ -321,7 +322,7 @@ def determine_global_metadata(
 def validate_sharded_objects_handling(
     sharded_strategy: Any, common_strategy: Any
 ) -> None:
-    """Raises CheckpointingException unless one of them handles objects."""
+    """Raises CheckpointingException unless one strategy handles objects."""
     if (
         not sharded_strategy.can_handle_sharded_objects
         and not common_strategy.can_handle_sharded_objects

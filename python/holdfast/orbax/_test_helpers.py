@@ -1,4 +1,4 @@
-"""The part of `test_utils` that is about handlers and several processes."""
+"""The part of `test_utils` for handlers and several processes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ T = TypeVar("T")
 
 
 def sync_global_processes(name: str) -> None:
-    """Waits until the devices of all processes have come here."""
+    """Waits until the devices of all processes have arrived here."""
     if multihost.process_count() == 1:
         return
     with importing:
@@ -97,22 +97,22 @@ def create_tmp_directory(
     path_permission_mode: int | None = None,
     metadata_store: Any | None = None,
 ) -> Any:
-    """Makes a temporary directory as a save does; all processes call it.
+    """Creates a temporary directory as a save does; all processes call it.
 
     Args:
-        tmp_dir: where.
-        final_dir: what it would become.
-        primary_host: the process that makes it; None: each.
-        active_processes: those that wait for it; None: all.
-        barrier_sync_key_prefix: of the names of barriers.
-        path_permission_mode: its mode.
-        metadata_store: writes `_CHECKPOINT_METADATA`; None: nobody does.
+        tmp_dir: the path of the directory.
+        final_dir: the path of the future checkpoint.
+        primary_host: the process that creates it; None means every process.
+        active_processes: the processes that wait for it; None means all.
+        barrier_sync_key_prefix: prefix of the barriers' names.
+        path_permission_mode: the mode of the directory.
+        metadata_store: writes `_CHECKPOINT_METADATA`; None writes no such file.
 
     Returns:
         `tmp_dir`.
 
     Raises:
-        FileExistsError: a finalized checkpoint is there.
+        FileExistsError: `tmp_dir` is a finalized checkpoint.
     """
 
     def wait(place: str) -> None:
@@ -146,11 +146,12 @@ def create_tmp_directory(
 def ensure_atomic_save(
     temp_ckpt_dir: Any, final_ckpt_dir: Any, metadata_store: Any | None = None
 ) -> None:
-    """Makes a checkpoint of a temporary directory.
+    """Commits a temporary directory as a checkpoint.
 
     Args:
-        temp_ckpt_dir: that directory.
-        final_ckpt_dir: the checkpoint; the same: it gets its marker.
+        temp_ckpt_dir: the temporary directory.
+        final_ckpt_dir: the checkpoint; if it equals `temp_ckpt_dir`, the
+            directory gets its marker.
         metadata_store: writes the time into `_CHECKPOINT_METADATA`.
     """
     kind: type[TemporaryPathBase] = AtomicRenameTemporaryPath
@@ -163,14 +164,15 @@ def ensure_atomic_save(
 
 
 def set_tensorstore_driver_for_test() -> None:
-    """Lets specs of local paths have the driver "file", as they have anyway."""
+    """Makes the specs of local paths use the driver "file", which they always
+    use here."""
     tensorstore_utils.DEFAULT_DRIVER = tensorstore_utils.FILE_DRIVER
 
 
 class PyTreeCheckpointHandler(
     pytree_checkpoint_handler.PyTreeCheckpointHandler
 ):
-    """A handler whose `save` leaves a whole item, without a Checkpointer."""
+    """A handler whose `save` leaves a complete item, without a Checkpointer."""
 
     def save(
         self, directory: Any, *args: Any, **kwargs: Any
@@ -184,18 +186,18 @@ class PyTreeCheckpointHandler(
 
 
 class ErrorCheckpointHandler(AsyncCheckpointHandler):
-    """A handler whose background saves fail with a SystemError, after 3 s."""
+    """A handler whose background saves fail with a SystemError after 3 s."""
 
     def __init__(
         self,
         handler: Any,
         executor: concurrent.futures.ThreadPoolExecutor,
     ) -> None:
-        """Makes a handler.
+        """Creates the handler.
 
         Args:
             handler: a PyTreeCheckpointHandler, which does the work.
-            executor: where it fails.
+            executor: runs the failing work.
         """
         self._handler = handler
         self._executor = executor
@@ -203,24 +205,24 @@ class ErrorCheckpointHandler(AsyncCheckpointHandler):
     def save(
         self, directory: Any, args: ErrorSaveArgs
     ) -> None:
-        """Saves, without an error."""
+        """Saves without an error."""
         self._handler.save(directory, args=args)
 
     def restore(
         self, directory: Any, args: ErrorRestoreArgs
     ) -> Any:
-        """Restores, without an error."""
+        """Restores without an error."""
         return self._handler.restore(directory, args=args)
 
     async def async_save(
         self, directory: Any, args: ErrorSaveArgs
     ) -> Any:
-        """Begins a save that fails."""
+        """Starts a save that fails."""
         futures = await self._handler.async_save(directory, args=args)
         return [*(futures or ()), self._executor.submit(_fail_slowly)]
 
     def finalize(self, directory: Any) -> None:
-        """Makes the item whole."""
+        """Completes the item."""
         self._handler.finalize(directory)
 
 
@@ -231,17 +233,17 @@ def _fail_slowly() -> None:
 
 @register_with_handler(ErrorCheckpointHandler, for_save=True)
 class ErrorSaveArgs(pytree_checkpoint_handler.PyTreeSaveArgs):
-    """The values to save."""
+    """The arguments of `save`."""
 
 
 @register_with_handler(ErrorCheckpointHandler, for_restore=True)
 class ErrorRestoreArgs(pytree_checkpoint_handler.PyTreeRestoreArgs):
-    """The values to restore."""
+    """The arguments of `restore`."""
 
 
 @contextlib.contextmanager
 def register_type_handler(ty: Any, handler: Any, func: Any) -> Iterator[None]:
-    """Has a type served by another handler within the block."""
+    """Replaces the handler of a type within the block."""
     before = get_type_handler(ty)
     _register_type_handler(ty, handler, func=func, override=True)
     try:
@@ -252,7 +254,7 @@ def register_type_handler(ty: Any, handler: Any, func: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def global_type_handler_registry_context() -> Iterator[None]:
-    """Undoes, after the block, what it registers for the whole program."""
+    """After the block, undoes the block's changes to the global registry."""
     registry: Any = GLOBAL_TYPE_HANDLER_REGISTRY
     rows, texts = registry._type_registry, registry._typestr_registry
     before = list(rows), dict(texts)
@@ -268,10 +270,10 @@ def global_type_handler_registry_context() -> Iterator[None]:
 def ocdbt_checkpoint_context(
     use_ocdbt: bool, ts_context: Any
 ) -> Iterator[None]:
-    """Has the standard handlers registered anew within the block.
+    """Registers the standard handlers again, within the block.
 
     Args:
-        use_ocdbt: do so.
+        use_ocdbt: whether to do so.
         ts_context: ignored; accepted because Orbax has it.
     """
     with global_type_handler_registry_context():
@@ -283,10 +285,10 @@ def ocdbt_checkpoint_context(
 
 
 def barrier_compatible_test(cls: T) -> T:
-    """A test class whose methods may use the same barriers.
+    """Lets the methods of a test class use the same barriers.
 
     Args:
-        cls: of tests that have `id`, as those of unittest; several processes
+        cls: a class of tests that have `id`, like unittest's. Several processes
             run them, not always in the same order.
 
     Returns:
@@ -322,20 +324,20 @@ def _with_own_barriers(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class TestLimitInFlightBytes(LimitInFlightBytes):
-    """A limiter that takes its time.
+    """A limiter that sleeps before and after each use.
 
     Attributes:
         sleep_time: seconds, half before and half after each use.
-        completion_times: when uses have ended, as `time.monotonic` has it.
+        completion_times: `time.monotonic` times at which uses have ended.
     """
 
-    __test__ = False  # no test of pytest's
+    __test__ = False  # not a test for pytest
 
     def __init__(self, limit_bytes: int, sleep_time: float) -> None:
-        """Makes a limiter.
+        """Creates a limiter.
 
         Args:
-            limit_bytes: the bound.
+            limit_bytes: the limit.
             sleep_time: seconds.
         """
         super().__init__(limit_bytes)
@@ -355,13 +357,13 @@ class TestLimitInFlightBytes(LimitInFlightBytes):
 def get_byte_limiter(
     concurrent_bytes: int, sleep_time: float
 ) -> TestLimitInFlightBytes:
-    """Such a limiter."""
+    """Returns a TestLimitInFlightBytes."""
     return TestLimitInFlightBytes(concurrent_bytes, sleep_time)
 
 
 def concurrent_gb_test_setup() -> tuple[Any, Any, Any]:
-    """A handler with bounds of 1 GB, four arrays of 4 bytes over all devices,
-    and the arguments to restore them."""
+    """Returns a handler with limits of 1 GB, four arrays of 4 bytes over all
+    devices, and the arguments that restore them."""
     jax = require_jax("arrays on devices")
     handler = PyTreeCheckpointHandler(
         save_concurrent_gb=1, restore_concurrent_gb=1, use_ocdbt=False
@@ -380,13 +382,13 @@ def concurrent_gb_test_setup() -> tuple[Any, Any, Any]:
 def assert_every_n_is_x_apart(
     testclass: Any, values: Sequence[float], n: int, x: float
 ) -> None:
-    """Asserts that each value is `x` more than the n-th before it.
+    """Asserts that each value is `x` larger than the n-th value before it.
 
     Args:
         testclass: a `unittest.TestCase`.
-        values: a multiple of n; in any order.
-        n: how many may come at once.
-        x: the distance, of which 5 % may be missing.
+        values: any order; their number is a multiple of n.
+        n: how many values may be close together.
+        x: the distance, with a tolerance of 5 %.
     """
     ordered = sorted(values)
     assert len(ordered) % n == 0
@@ -397,7 +399,7 @@ def assert_every_n_is_x_apart(
 def create_single_replica_restore_args(
     arr: Any, mesh: Any, pspec: Any
 ) -> SingleReplicaArrayRestoreArgs:
-    """Arguments that restore an array like `arr` over a mesh."""
+    """Returns arguments that restore an array like `arr` over a mesh."""
     jax = require_jax("a sharding")
     return SingleReplicaArrayRestoreArgs(
         sharding=jax.sharding.NamedSharding(mesh, pspec),
@@ -409,16 +411,18 @@ def create_single_replica_restore_args(
 def get_fake_global_mesh_for_slices(
     slice_processes: list[set[int]], replica_axis_index: int = 0
 ) -> Any:
-    """A mesh of slices of all devices, as if they lay apart.
+    """Returns a mesh that divides all devices into slices, as if they were
+    separate.
 
     Args:
-        slice_processes: the processes of each slice, as `jax.distributed`
-            counts.
-        replica_axis_index: the axis that counts slices: 0 or 1.
+        slice_processes: the processes of each slice, by their indices in
+            `jax.distributed`.
+        replica_axis_index: the mesh axis of the slices: 0 or 1.
 
     Raises:
-        ValueError: slices of different sizes; a process without a slice; their
-            ids are not known (`initialize_runtime_to_distributed_ids`).
+        ValueError: slices have different sizes, or a process is in no slice, or
+            the ids of the processes are not known
+            (`initialize_runtime_to_distributed_ids`).
     """
     assert replica_axis_index in (0, 1)
     jax = require_jax("a mesh")
@@ -437,11 +441,11 @@ def get_fake_global_mesh_for_slices(
 
 
 def select_single_replica(arrays: list[Any], global_mesh: Any) -> list[Any]:
-    """The arrays over the slice of only this process.
+    """Returns the arrays over only this process's slice.
 
     Args:
-        arrays: jax.Arrays that each slice has whole.
-        global_mesh: whose first axis counts slices.
+        arrays: jax.Arrays; each slice has a complete copy.
+        global_mesh: a mesh whose first axis is the axis of slices.
     """
     jax = require_jax("arrays on devices")
     devices = _local_slice(global_mesh)
@@ -471,7 +475,7 @@ def _local_slice(mesh: Any) -> Any:
 
 
 def swap_slices_in_mesh(mesh: Any, *, replica_axis_index: int = 0) -> Any:
-    """The mesh with its slices in reverse."""
+    """Returns the mesh with its slices in reverse order."""
     jax = require_jax("a mesh")
     devices = np.flip(mesh.devices, axis=replica_axis_index)
     return jax.sharding.Mesh(devices, mesh.axis_names)
@@ -483,13 +487,13 @@ def is_compression_used(
     use_zarr3: bool,
     use_ocdbt: bool,
 ) -> bool:
-    """Whether a parameter's chunks are compressed.
+    """Returns whether a parameter's chunks are compressed.
 
     Args:
-        checkpoint_directory: of the item.
-        param_name: the parameter.
-        use_zarr3: how it is stored.
-        use_ocdbt: in a database, not in files.
+        checkpoint_directory: the item's directory.
+        param_name: the parameter's name.
+        use_zarr3: whether the arrays are zarr 3.
+        use_ocdbt: whether the arrays are in a database, not in files.
     """
     path = os.fspath(checkpoint_directory)
     kvstore: dict[str, Any] = {
@@ -512,17 +516,17 @@ def is_compression_used(
 
 
 def get_composite_save_args(pytree: Any) -> CompositeArgs:
-    """The arguments that save a tree as the item `state`."""
+    """Returns the arguments that save a tree as the item `state`."""
     return CompositeArgs(
         state=pytree_checkpoint_handler.PyTreeSaveArgs(pytree)
     )
 
 
 class MockDeferredWritableTemporaryPath(DeferredWritableTemporaryPath):
-    """A temporary path that the test makes known, by `deferred_path`.
+    """A temporary path that the test supplies through `deferred_path`.
 
     Attributes:
-        instances: all that were made.
+        instances: all instances that were created.
     """
 
     instances: ClassVar[list[Any]] = []
@@ -534,7 +538,7 @@ class MockDeferredWritableTemporaryPath(DeferredWritableTemporaryPath):
         checkpoint_metadata_store: Any | None = None,
         file_options: Any | None = None,
     ) -> None:
-        """Makes no directory yet; see TemporaryPathBase."""
+        """Creates no directory yet; see TemporaryPathBase."""
         self._deferred_path = DeferredPath()
         super().__init__(
             None,
@@ -553,7 +557,7 @@ class MockDeferredWritableTemporaryPath(DeferredWritableTemporaryPath):
         return self._deferred_path
 
     async def create(self) -> Any:
-        """Waits for the path, and makes the directory."""
+        """Waits for the path, and creates the directory."""
         self._tmp_path = await self._deferred_path.await_creation()
         _files.makedirs(self._tmp_path, exist_ok=True)
         return self._tmp_path
@@ -572,8 +576,8 @@ class MockDeferredWritableTemporaryPath(DeferredWritableTemporaryPath):
 
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:
-        """Takes any path."""
+        """Accepts any path."""
 
     @classmethod
     async def validate_final(cls, final_path: Any) -> None:
-        """Takes any path."""
+        """Accepts any path."""

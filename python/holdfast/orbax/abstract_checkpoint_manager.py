@@ -37,11 +37,11 @@ class AbstractCheckpointManager(Protocol):
 
     @abc.abstractmethod
     def reached_preemption(self, step: int) -> bool:
-        """Whether the program is about to be preempted."""
+        """Returns whether the program is about to be preempted."""
 
     @abc.abstractmethod
     def should_save(self, step: int) -> bool:
-        """Whether a step should be saved."""
+        """Returns whether a step should be saved."""
 
     @abc.abstractmethod
     def delete(self, step: int) -> None:

@@ -201,7 +201,7 @@ def get_registered_args_cls(
 
 
 def has_registered_args(handler: CheckpointHandler | _HandlerType) -> bool:
-    """Whether both argument classes of a handler were registered."""
+    """Returns whether both argument classes of a handler were registered."""
     try:
         get_registered_args_cls(handler)
     except ValueError:

@@ -149,12 +149,12 @@ RESERVED_ITEM_NAMES: list[str] = []
 
 
 def is_async_checkpointer(checkpointer: Any) -> bool:
-    """Whether a checkpointer saves in the background."""
+    """Returns whether a checkpointer saves in the background."""
     return isinstance(checkpointer, AsyncCheckpointer)
 
 
 def determine_default_item_mode_from_args(args: Any) -> bool:
-    """Whether arguments belong to a single unnamed item."""
+    """Returns whether arguments belong to a single unnamed item."""
     return not isinstance(args, CompositeArgs)
 
 
@@ -274,7 +274,8 @@ class CheckpointManager(
         )
 
     def _is_continuous(self) -> bool:
-        """Whether a policy saves whenever the previous save has ended."""
+        """Returns whether a policy saves whenever the previous save has
+        ended."""
         policy = self._options.save_decision_policy
         policies = [policy]
         if isinstance(policy, AnySavePolicy):
@@ -374,7 +375,7 @@ class CheckpointManager(
         return reached_preemption(step)
 
     def should_save(self, step: int) -> bool:
-        """Whether the options ask for a step to be saved.
+        """Returns whether the options ask for a step to be saved.
 
         Args:
             step: the step's number.
@@ -641,7 +642,7 @@ class CheckpointManager(
         self._checkpoints.take({step})
 
     def is_saving_in_progress(self) -> bool:
-        """Whether a save is running in the background."""
+        """Returns whether a save is running in the background."""
         return self._progress.get()
 
     def wait_until_finished(self) -> None:

@@ -26,12 +26,12 @@ def _has(path: str, name: str) -> bool:
 
 
 def is_ocdbt_checkpoint(path: PathLike) -> bool:
-    """Whether an item's arrays are stored in an OCDBT database."""
+    """Returns whether an item's arrays are stored in an OCDBT database."""
     return _has(os.fspath(path), OCDBT_MANIFEST_FILE)
 
 
 def is_pytree_checkpoint(path: PathLike) -> bool:
-    """Whether a directory looks like a pytree item."""
+    """Returns whether a directory looks like a pytree item."""
     directory = os.fspath(path)
     with _files.scandir(directory) as entries:
         arrays = [

@@ -66,10 +66,10 @@ class CheckpointHandlerRegistry(Protocol):
         """
 
     def has(self, item: str | None, args: ArgsOrType) -> bool:
-        """Whether an entry exists for exactly that item and class."""
+        """Returns whether an entry exists for exactly that item and class."""
 
     def get_all_entries(self) -> HandlerRegistryMapping:
-        """All entries, by item and class."""
+        """Returns all entries, by item and class."""
 
 
 def _type_of(args: ArgsOrType) -> type[CheckpointArgs]:

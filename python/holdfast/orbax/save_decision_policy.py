@@ -64,7 +64,7 @@ class SaveDecisionPolicy(Protocol):
         *,
         context: DecisionContext,
     ) -> bool:
-        """Whether to save a step.
+        """Returns whether to save a step.
 
         Args:
             step: the step that may be saved.

@@ -179,7 +179,8 @@ def step_prefix_with_underscore(step_prefix: str | None) -> str:
 
 
 def _is_place(path: PathLike) -> bool:
-    """Whether a path is a directory; a bucket URL is one even if empty."""
+    """Returns whether a path is a directory; a bucket URL is one even if
+    empty."""
     return _files.is_url(path) or os.path.isdir(path)
 
 
@@ -341,7 +342,7 @@ def composite_name_format(
     write_name_format: NameFormat[Metadata],
     read_name_formats: Sequence[NameFormat[Metadata]],
 ) -> NameFormat[Metadata]:
-    """A format that reads several formats and writes one of them.
+    """Returns a format that reads several formats and writes one of them.
 
     Args:
         write_name_format: the format of new names.
@@ -354,7 +355,7 @@ def composite_name_format(
 
 
 def is_standard_name_format(name_format: NameFormat[Metadata]) -> bool:
-    """Whether `standard_name_format` made it."""
+    """Returns whether `standard_name_format` made it."""
     return isinstance(name_format, _StandardNameFormat)
 
 

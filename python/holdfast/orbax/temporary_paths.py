@@ -149,7 +149,7 @@ _MADE_BY_A_SAVE = frozenset({STEP_METADATA_FILENAME, "_HOLDFAST_SAVE"})
 
 
 def _was_made_by_a_save(path: str) -> bool:
-    """Whether a save made this directory, which contains no marker."""
+    """Returns whether a save made this directory, which contains no marker."""
     if TMP_DIR_SUFFIX in os.path.basename(path):
         return True
     names = [entry.name for entry in _files.own_entries(path)]

@@ -58,12 +58,12 @@ class GetAttrKey:
 
 
 def isinstance_of_namedtuple(value: Any) -> bool:
-    """True for an instance of a namedtuple."""
+    """Returns whether the value is an instance of a namedtuple."""
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
 def issubclass_of_namedtuple(kind: Any) -> bool:
-    """True for a namedtuple class."""
+    """Returns whether the type is a namedtuple class."""
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
@@ -150,7 +150,7 @@ def flatten_with_path(
 
 
 def tree_leaves(tree: PyTree) -> list[Any]:
-    """The leaves only, in the order of `flatten_with_path`."""
+    """Returns only the leaves, in the order of `flatten_with_path`."""
     jax = imported_jax()
     if jax is None:
         return [leaf for _, leaf in _walk(tree, (), None)]
@@ -178,7 +178,7 @@ def _rebuild(node: Any, leaves: Iterator[Any], is_leaf: IsLeaf) -> Any:
 def unflatten_like(
     target: PyTree, leaves: list[Any], is_leaf: IsLeaf = None
 ) -> PyTree:
-    """`target` with its leaves replaced, in flatten order."""
+    """Returns `target` with its leaves replaced, in flatten order."""
     jax = imported_jax()
     if jax is None:
         return _rebuild(target, iter(leaves), is_leaf)
@@ -191,22 +191,22 @@ def is_leaf_node(value: Any) -> bool:
 
 
 def is_leaf_node_or_none(value: Any) -> bool:
-    """True for a leaf and for None."""
+    """Returns whether the value is a leaf or None."""
     return value is None or is_leaf_node(value)
 
 
 def is_empty_node(x: Any) -> bool:
-    """True for a container without children; None counts as one."""
+    """Returns whether the value is a container without children, or None."""
     return children_with_keys(x) == []
 
 
 def is_empty_or_leaf(x: Any) -> bool:
-    """True for a leaf and for a container without children."""
+    """Returns whether the value is a leaf or a container without children."""
     return not children_with_keys(x)
 
 
 def is_dict_key(key: Any) -> bool:
-    """True for the key of a dict and for an attribute's name."""
+    """Returns whether it is the key of a dict or an attribute's name."""
     return type(key).__name__ in ("DictKey", "GetAttrKey")
 
 
@@ -259,7 +259,7 @@ def get_key_name(key: Any) -> int | str:
 
 
 def str_keypath(keypath: PyTreePath) -> tuple[str, ...]:
-    """The keys of a key path as strings."""
+    """Returns the keys of a key path as strings."""
     # `get_key_name` is not needed: str() of its result is the same.
     return tuple([str(_RAW_KEY_OF[type(key)](key)) for key in keypath])
 
@@ -386,7 +386,7 @@ def deserialize_tree(
 
 
 def is_flat_dict(tree: PyTree) -> bool:
-    """True for a dict whose values are all leaves."""
+    """Returns whether the value is a dict whose values are all leaves."""
     return isinstance(tree, dict) and all(map(is_leaf_node, tree.values()))
 
 
@@ -436,7 +436,7 @@ def from_flat_dict(
     *,
     inplace: bool = False,
 ) -> PyTree:
-    """The reverse of `to_flat_dict`.
+    """Reverses `to_flat_dict`.
 
     Args:
         flat_dict: maps each path to its leaf.

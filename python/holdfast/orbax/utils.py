@@ -98,12 +98,13 @@ sync_global_devices = sync_global_processes
 
 
 def is_scalar(x: Any) -> bool:
-    """True for a Python or numpy number that is not an array."""
+    """Returns whether the value is a Python or numpy number, not an array."""
     return isinstance(x, int | float | np.number)
 
 
 def leaf_is_placeholder(leaf: Any) -> bool:
-    """Whether a value in the old msgpack file is an array's placeholder."""
+    """Returns whether a value in the old msgpack file is an array's
+    placeholder."""
     prefixes = (_PLACEHOLDER_PREFIX, _AGGREGATED_PREFIX)
     return isinstance(leaf, str) and leaf.startswith(prefixes)
 
@@ -128,7 +129,7 @@ def name_from_leaf_placeholder(placeholder: str) -> str:
 
 
 def all_leaves_are_placeholders(tree: Any) -> bool:
-    """Whether every leaf is a placeholder of a stored array."""
+    """Returns whether every leaf is a placeholder of a stored array."""
     return all(map(leaf_is_placeholder, structure.flatten(tree).leaves))
 
 

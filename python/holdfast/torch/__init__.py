@@ -1,4 +1,4 @@
-"""Training states of PyTorch, and the storage of its distributed checkpoints.
+"""PyTorch training states, and storage for torch.distributed.checkpoint.
 
     import holdfast.torch
 

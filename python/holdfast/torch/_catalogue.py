@@ -16,14 +16,13 @@ from holdfast.torch._sidecar import objects_in, tuples_of
 __all__ = ["Catalogue", "Entry", "ObjectFile", "catalogue_of"]
 
 # The torch dtypes that the engine can fill: numpy's dtypes, and dtypes that
-# pass
-# as integers of the same width.
+# pass as integers of the same width.
 _TORCH_DTYPES = _dtypes.NUMPYS | _torch_arrays.CARRIERS.keys()
 
 
 @dataclasses.dataclass(frozen=True)
 class ObjectFile:
-    """A Python object in the form of its stored file."""
+    """A Python object as the bytes of its stored file."""
 
     content: bytes
 
@@ -36,9 +35,9 @@ class Entry:
     """One name of a state dict.
 
     Attributes:
-        path: the path that leads to it.
-        leaf: the index of its leaf; None for a list of several leaves.
-        tensor: (dtype name, shape) of a tensor; None for another value.
+        path: the keys that lead to the value.
+        leaf: the index of the value's leaf; None for a list of several leaves.
+        tensor: (dtype name, shape) for a tensor; None for other values.
     """
 
     path: Path
@@ -63,7 +62,8 @@ class Catalogue:
         self._numbers: dict[int, Any] = {}
 
     def read_numbers(self, names: Iterable[str]) -> None:
-        """Reads the numbers among `names` in one pass, for `value` to return.
+        """Reads all numbers among `names` in one pass; `value` then returns
+        them.
 
         Raises DataLossError for damaged bytes.
         """
@@ -82,9 +82,8 @@ class Catalogue:
         self._numbers = {leaf: each.item() for leaf, each in wanted.items()}
 
     def value(self, name: str) -> Any:
-        """Returns the value of a leaf that is not a tensor: None, a number,
-        str,
-        list, {}, or an ObjectFile.
+        """Returns the value of a leaf that is not a tensor: None, a number, a
+        str, a list, {}, or an ObjectFile.
 
         Raises:
           DataLossError: bytes are damaged.
@@ -130,7 +129,9 @@ def _leaves_of(entry: Entry) -> Iterator[int]:
 
 
 def catalogue_of(checkpoint: _engine.Checkpoint) -> Catalogue:
-    """Raises InvalidArgumentError if two leaves have the same name in torch."""
+    """Returns the catalogue of a checkpoint.
+
+    Raises InvalidArgumentError if two leaves have the same name in torch."""
     objects = objects_in(checkpoint.item_documents)
     entries: dict[str, Entry] = {}
     for entry in _entries(checkpoint, objects):
@@ -157,8 +158,8 @@ def _entries(
     while waiting:
         path, node = waiting.pop()
         if not isinstance(node, _Node):
-            # With a name for an empty dict, torch would mistake the state dict
-            # for that of its release 2.3.
+            # If an empty dict had a name, torch would mistake the state dict
+            # for one from torch 2.3.
             if leaves[node].kind != "empty_dict":
                 yield _entry_of(leaves[node], node, path, objects)
             continue
@@ -221,7 +222,8 @@ def _parts(info: _engine.LeafInfo) -> list[str | int]:
 def _is_one_value(
     node: _Node, leaves: list[_engine.LeafInfo], objects: frozenset[str]
 ) -> bool:
-    """Whether a list is one value in torch: no tensors or dicts below it."""
+    """Returns whether torch treats a list as one value: it contains no tensors
+    or dicts."""
     if not node.is_sequence:
         return False
     if list(node.children) != list(range(len(node.children))):

@@ -10,13 +10,13 @@ from holdfast import errors
 
 __all__ = ["write_shapes"]
 
-# The most chunks of an array, even if borders between ranks make thin chunks.
+# The most chunks of an array, even if borders between ranks force thin chunks.
 _CHUNK_COUNT_MAX = 1 << 20
 
 
 def write_shapes(plans: Iterable[Any]) -> dict[str, tuple[int, ...]]:
-    """Returns, by name, extents that divide every border between a tensor's
-    parts.
+    """Returns, by name, chunk extents that divide every border between a
+    tensor's parts.
 
     Args:
       plans: torch's SavePlans of all ranks.
@@ -27,7 +27,7 @@ def write_shapes(plans: Iterable[Any]) -> dict[str, tuple[int, ...]]:
 
     Raises:
       InvalidArgumentError: a tensor is spread so unevenly that it would need
-        more than a million chunks; names it.
+        more than a million chunks; the error names the tensor.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     borders: dict[str, list[set[int]]] = {}

@@ -1,7 +1,7 @@
-"""Names of a state dict's values, and the tree that they represent.
+"""Names of the values in a state dict, and the tree that they represent.
 
-torch.distributed.checkpoint flattens a state dict into names, and stores for
-each name its path: dict keys as str, list indices as int.
+torch.distributed.checkpoint flattens a state dict into names, and stores the
+path behind each name: dict keys as str, list indices as int.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Path = tuple[str | int, ...]
 
 
 def name_of(path: Path) -> str:
-    """The name that torch gives the value at `path`."""
+    """Returns the name that torch gives the value at `path`."""
     return ".".join(map(str, path))
 
 
 def path_of(name: str, planner_data: Any) -> Path:
     """Returns the path in the tree of the value called `name`.
 
-    `planner_data` is that of the checkpoint's Metadata. If it lacks the name,
-    or its path has another name, then the name is one key at the top.
+    `planner_data` comes from the checkpoint's Metadata. If it lacks the name,
+    or its path has a different name, then the name is one key of the root.
     """
     if isinstance(planner_data, Mapping):
         path = planner_data.get(name)
@@ -43,12 +43,13 @@ def path_of(name: str, planner_data: Any) -> Path:
 def nested(values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
     """Returns the tree of these values: dicts, and lists for indices.
 
-    A missing list element becomes None, as torch also turns empty dicts in a
-    list into None.
+    A missing list element becomes None, because torch too turns empty dicts in
+    a list into None.
 
     Raises:
-      InvalidArgumentError: a value is where another needs a container (names
-        both), or a container has both dict keys and indices.
+      InvalidArgumentError: a value is at a path where a different value needs a
+        container (the error names both), or a container has both dict keys and
+        indices.
     """
     root: dict[str | int, Any] = {}
     for path, value in values:

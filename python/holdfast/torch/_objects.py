@@ -1,10 +1,11 @@
 """Values that are not tensors: plain values, which are Orbax leaves, and
 objects.
 
-torch.distributed.checkpoint passes every such value as a torch.save file. None,
-bool, int, float, str, and lists and tuples of them become leaves of their own
-kinds; any other value is stored as that file, in an array of bytes. The item's
-custom metadata says which arrays hold files, and which lists were tuples.
+torch.distributed.checkpoint passes each of these values as a torch.save file.
+None, bool, int, float, str, and lists and tuples of them become leaves of their
+own kinds. Any other value is stored as its file, in an array of bytes. The
+item's custom metadata records which arrays hold files, and which lists were
+tuples.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _LIST_DEPTH_MAX = 32
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether Orbax leaves, with `tuples_in`, can restore the same value."""
+    """Returns whether Orbax leaves, together with `tuples_in`, can restore the
+    same value."""
     kind = type(value)
     if value is None or kind in (bool, float):
         return True
@@ -54,7 +56,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 def tuples_in(value: Any, path: Path) -> Iterator[Path]:
     """Yields the paths of the tuples in a plain value at `path`.
 
-    Leaves out empty tuples, which Orbax distinguishes from empty lists.
+    Skips empty tuples, which Orbax distinguishes from empty lists.
     """
     if not isinstance(value, (list, tuple)):
         return
@@ -76,13 +78,13 @@ def plain_of(data: bytes) -> tuple[bool, Any]:
         value = torch.load(
             io.BytesIO(data), weights_only=True, map_location="cpu"
         )
-    except Exception:  # whatever a pickle may hold
+    except Exception:  # pickles can raise anything
         return False, None
     return (True, value) if is_plain(value) else (False, None)
 
 
 def is_torch_file(data: bytes) -> bool:
-    """Whether `data` is a torch.save file as of torch 1.6: a zip file."""
+    """Returns whether `data` is a torch.save file: since 1.6 a zip file."""
     return data.startswith(b"PK\x03\x04")
 
 
@@ -102,8 +104,8 @@ def check_harmless(data: bytes, name: str) -> None:
     BytesIOs from `data`.
 
     Raises:
-      PermissionDeniedError: the data needs other classes or functions; names
-        the leaf and them.
+      PermissionDeniedError: the data needs other classes or functions; the
+        error names the leaf and these classes or functions.
     """
     with importing:
         import torch
@@ -113,7 +115,8 @@ def check_harmless(data: bytes, name: str) -> None:
             torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except Exception as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        # From torch's long explanation, the line that names the refused class.
+        # torch's explanation is long; use the line that names the refused
+        # class.
         reason = next((line for line in lines if "GLOBAL" in line), lines[0])
         raise errors.PermissionDeniedError(
             f"leaf {name!r}: a Python object that torch.load(weights_only=True)"

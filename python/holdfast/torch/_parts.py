@@ -32,7 +32,7 @@ from holdfast.torch._objects import (
 
 __all__ = ["Part", "RankPlan", "Summary"]
 
-# Origin in elements, and the elements.
+# The origin in elements, and the elements.
 Shard = tuple[tuple[int, ...], np.ndarray[Any, Any]]
 
 
@@ -40,8 +40,8 @@ Shard = tuple[tuple[int, ...], np.ndarray[Any, Any]]
 class RankPlan:
     """The coordinator's message to a rank.
 
-    A planner that caches plans may pass the plan of an earlier save, so nothing
-    in it may differ between saves.
+    A planner that caches plans may pass the plan of an earlier save, so a plan
+    must not contain anything that differs between saves.
     """
 
     rank: int
@@ -50,7 +50,7 @@ class RankPlan:
 
 @dataclasses.dataclass(frozen=True)
 class _StoredTensor:
-    """A tensor that a rank has written parts of."""
+    """A tensor of which a rank has written parts."""
 
     rank: int
     shape: tuple[int, ...]
@@ -108,7 +108,8 @@ class Part:
         return self._add_value(item, bytes(data.getbuffer()))
 
     def tree(self) -> _engine.Tree:
-        """Each array under its full name; the coordinator has the tree."""
+        """Returns each array under its full name, because only the coordinator
+        has the tree."""
         leaves = {
             name: _Leaf(_array_leaf(self._tensors[name], shards, name))
             for name, shards in self._shards.items()
@@ -165,7 +166,7 @@ class Part:
 
 
 def _only_pickles(planner: SavePlanner) -> bool:
-    """Whether the planner only pickles values and does not change them."""
+    """Returns whether the planner pickles values without changing them."""
     kind = type(planner)
     return (
         isinstance(planner, DefaultSavePlanner)
@@ -204,7 +205,7 @@ class Summary:
         self._values: dict[str, Any] = {}
         self._tensors: dict[str, _StoredTensor] = {}
         self._objects: dict[str, str] = {}  # kinds by name
-        # Those that the coordinator writes.
+        # The objects that the coordinator writes.
         self._contents: dict[str, bytes] = {}
         # The ranks that have written a part, ascending.
         self.ranks: list[int] = []
@@ -220,10 +221,10 @@ class Summary:
                 self._keep_as_object(name, tensor)
 
     def tree(self) -> _engine.Tree:
-        """The whole, with the values, and no element of the arrays.
+        """Returns the complete tree, with values and without array elements.
 
         Raises:
-          InvalidArgumentError: names that no tree can have.
+          InvalidArgumentError: no tree can have these names.
         """
         leaves = {
             **self._values,
@@ -241,7 +242,7 @@ class Summary:
         )
 
     def tuples(self) -> list[Path]:
-        """The names of the lists that were tuples."""
+        """Returns the paths of the lists that were tuples."""
         return [
             path
             for name, value in self._values.items()
@@ -249,14 +250,14 @@ class Summary:
         ]
 
     def objects(self) -> list[tuple[Path, str]]:
-        """(path, kind) of the arrays that hold Python objects."""
+        """Returns (path, kind) of the arrays that hold Python objects."""
         return [
             (path_of(name, self._planner_data), kind)
             for name, kind in self._objects.items()
         ]
 
     def _add(self, result: WriteResult) -> bool:
-        """Adds a record; whether its array has elements."""
+        """Adds a record; returns whether its array has elements."""
         name, stored = result.index.fqn, result.storage_data
         if isinstance(stored, _PlainValue):
             self._values[name] = stored.value
@@ -280,8 +281,8 @@ class Summary:
         return [((0,), np.frombuffer(content, np.uint8))]
 
     def _keep_as_object(self, name: str, tensor: _StoredTensor) -> None:
-        """Stores a tensor without elements as an object; Orbax has no such
-        arrays."""
+        """Stores a tensor without elements as an object, because Orbax cannot
+        store its array."""
         with importing:
             import torch
 
@@ -292,7 +293,7 @@ class Summary:
         self._tensors[name] = _object_tensor(tensor.rank, len(content))
 
     def _add_unwritten(self, metadata: Metadata) -> None:
-        """Adds the tensors that no rank had a part of."""
+        """Adds the tensors of which no rank had a part."""
         for name, described in metadata.state_dict_metadata.items():
             if name in self._tensors or name in self._values:
                 continue

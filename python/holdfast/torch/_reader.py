@@ -1,8 +1,9 @@
-"""StorageReader: torch.distributed.checkpoint loads what holdfast opens.
+"""StorageReader: loads everything that holdfast opens, for
+torch.distributed.checkpoint.
 
-Each tensor is offered as one chunk, so a rank's plan has one box per tensor.
+Each tensor is presented as one chunk, so a rank's plan has one box per tensor.
 The engine reads the box with all threads and every stored chunk once, directly
-into the caller's memory where possible.
+into the caller's memory if possible.
 """
 
 from __future__ import annotations
@@ -50,19 +51,21 @@ NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
 
 class StorageReader(dcp.StorageReader):  # type: ignore[misc]
-    """Reads for `torch.distributed.checkpoint.load` what `holdfast.open` opens.
+    """Loads everything that `holdfast.open` opens, for
+    `torch.distributed.checkpoint.load`.
 
     It reads Orbax and holdfast checkpoints of any layout and origin, and the
     other formats. Names are the keys that lead to a leaf, joined with dots.
     Arrays are tensors. A list without arrays or dicts below it is one value, as
     in torch. Every other leaf is a value: None, bool, int, float, str, or an
-    object that holdfast.torch.StorageWriter has stored. A leaf that torch has
-    no value for (such as a 4-bit dtype) raises when it is requested.
+    object that holdfast.torch.StorageWriter has stored. If torch has no value
+    for a leaf (such as a 4-bit dtype), requesting the leaf raises an error.
 
     Each rank, of any number of ranks, reads the parts that its tensors need,
-    and checks their checksums. A tensor whose dtype differs from the stored one
-    is converted as by torch's `copy_`. A reader can be reused, with
-    `checkpoint_id` for another path; each load opens the files again.
+    and checks their checksums. If a tensor's dtype differs from the stored
+    dtype, its elements are converted as by torch's `copy_`. A reader can be
+    reused, with `checkpoint_id` for a different path; each load opens the files
+    again.
     """
 
     def __init__(
@@ -76,17 +79,17 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
         threads: int | None = None,
         memory_bytes: int | None = None,
     ) -> None:
-        """Nothing is read yet.
+        """Stores the options; reads nothing yet.
 
         Args:
           path: as for `holdfast.open`; None means the `checkpoint_id` of each
             load.
           step: the step of a manager's directory; None means the newest.
-          item: the item of a composite checkpoint; None means all, each below
-            its name.
+          item: the item of a composite checkpoint; None means all items, each
+            below its name.
           verify: check the checksums of the bytes that are read.
           weights_only: refuse Python objects other than containers, numbers,
-            tensors and BytesIOs, because torch's planners load objects with
+            tensors and BytesIOs. torch's planners load objects with
             `torch.load(weights_only=False)`, which runs code from the file.
           threads: threads of this rank; None means one per CPU.
           memory_bytes: the most bytes in flight between disk and memory on this
@@ -103,7 +106,8 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
         self._catalogue: Catalogue | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without open files, which belong to this process."""
+        """Returns the state without open files, which belong to this process.
+        """
         return {**self.__dict__, "_catalogue": None}
 
     @property
@@ -113,11 +117,12 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: PathLike) -> bool:
-        """Whether `checkpoint_id` is a path, or a URL with a known scheme."""
+        """Returns whether `checkpoint_id` is a path, or a URL with a known
+        scheme."""
         return _files.is_known(checkpoint_id)
 
     def reset(self, checkpoint_id: PathLike | None = None) -> None:
-        """Starts over, at another path if one is given."""
+        """Starts over, at a new path if one is given."""
         self._catalogue = None
         if checkpoint_id is not None:
             self._path = _files.abspath(os.fspath(checkpoint_id))
@@ -187,8 +192,10 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
           A finished future of None.
 
         Raises:
-          DataLossError: bytes are damaged; names tensor, file and offset.
-          InvalidArgumentError: torch has no value for a leaf; names it.
+          DataLossError: bytes are damaged; the error names tensor, file and
+            offset.
+          InvalidArgumentError: torch has no value for a leaf; the error names
+            the leaf.
           PermissionDeniedError: weights_only refuses an object.
         """
         assert self._catalogue is not None
@@ -278,7 +285,7 @@ class _Request:
 
     @property
     def staged_bytes(self) -> int:
-        """The memory that `engine_request` needs."""
+        """The bytes of memory that `engine_request` needs."""
         if self._is_direct:
             return 0
         dtype = _dtypes.numpy_dtype(self._dtype)
@@ -295,7 +302,7 @@ class _Request:
         return self._leaf, self._origin, array
 
     def commit(self) -> None:
-        """Gives the tensor its elements, after the array was filled."""
+        """Copies the elements to the tensor, after the array was filled."""
         if self._staged is not None:
             self._target.copy_(
                 _torch_arrays.tensor_on(self._staged, self._dtype)
@@ -305,7 +312,7 @@ class _Request:
 
 
 def _can_be_filled(target: Any, dtype: str) -> bool:
-    """Whether the engine may write into the tensor's own memory."""
+    """Returns whether the engine may write into the tensor's own memory."""
     return bool(
         type(target) in (torch.Tensor, torch.nn.Parameter)
         and target.device.type == "cpu"
@@ -326,8 +333,8 @@ def _can_be_filled(target: Any, dtype: str) -> bool:
 def _within(
     requests: Sequence[_Request], staged_bytes_max: int
 ) -> Iterator[list[_Request]]:
-    """Splits requests into runs that stage at most the budget, or one request.
-    """
+    """Splits requests into runs that stage at most `staged_bytes_max`, or that
+    consist of one request."""
     some: list[_Request] = []
     staged_bytes = 0
     for request in requests:

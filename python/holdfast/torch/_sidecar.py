@@ -1,4 +1,4 @@
-"""The item's metadata, for everything that Orbax's leaves cannot express."""
+"""The item's metadata, which records what Orbax's leaves cannot express."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sidecar_of(
 
     Args:
       objects: (path, kind) of arrays of bytes that represent Python objects:
-        "object" for torch.save files, "bytes" for others.
+        kind "object" for torch.save files, "bytes" for other arrays.
       tuples: paths of lists that must become tuples.
     """
     found: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def sidecar_of(
 
 
 def objects_in(item_documents: str) -> frozenset[str]:
-    """Names of the arrays that hold Python objects."""
+    """Returns the names of the arrays that hold Python objects."""
     try:
         found = json.loads(item_documents)[TREE_KEY]["leaves"]
         return frozenset(

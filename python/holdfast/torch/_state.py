@@ -89,11 +89,11 @@ def save(
     one checkpoint, which stock Orbax can also read.
 
     Each argument becomes an entry of the checkpoint under its own name: the
-    result of its `state_dict()`, or the value itself if it has none. A model in
-    DistributedDataParallel or from torch.compile is saved as the module inside,
-    so its names are those of the plain module. The parameters of `fully_shard`
-    (FSDP2) and other DTensors are written in parts by all ranks; all ranks must
-    then make this call.
+    result of its `state_dict()`, or the value itself if it has no
+    `state_dict()`. A model in DistributedDataParallel or from torch.compile is
+    saved as the module inside, so its names are those of the plain module. The
+    parameters of `fully_shard` (FSDP2) and other DTensors are written in parts
+    by all ranks; all ranks must then make this call.
 
     Args:
       path: the directory to create.
@@ -107,15 +107,15 @@ def save(
       group: the processes that save together, as for `holdfast.save`; "auto"
         means all of `torch.distributed` if a tensor is a DTensor, and otherwise
         only this process.
-      timeout: seconds that a rank waits for the others at each meeting.
+      timeout: seconds that a rank waits for the others at each barrier.
       options: further arguments of `holdfast.save` (compression, chunk_bytes).
       **parts: other entries: a gradient scaler, a sampler or a data loader with
         a `state_dict()`; numbers, strings, tensors, and dicts and lists of
-        these.
+        them.
 
     Returns:
       What this process moved and how long it took; with `background`, a Future
-      of that.
+      of these Stats.
 
     Raises:
       errors.InvalidArgumentError: there is nothing to save; a value cannot be
@@ -124,7 +124,8 @@ def save(
       errors.AlreadyExistsError: `path` exists and `overwrite` is False.
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk is
         full, or the system refused access.
-      errors.DeadlineExceededError: ranks did not arrive in time; names them.
+      errors.DeadlineExceededError: ranks did not arrive in time; the error
+        names them.
     """
     given = given_parts(model, optimizer, scheduler, parts)
     return _api.save(  # type: ignore[call-overload,no-any-return]
@@ -156,13 +157,14 @@ def restore(
 ) -> dict[str, Any]:
     """Restores a checkpoint into the given objects, in place.
 
-    The names are those of `save`. Everything is compared before an element is
-    read, and read before an object is changed. For a model or an optimizer with
-    DTensors (FSDP2), each rank reads its own part, whatever the number of ranks
-    that saved. Parameters and buffers on the meta device become tensors on the
-    CPU (a DTensor: on the device of its mesh); tied parameters stay tied.
-    Non-persistent buffers are not in a checkpoint, and stay on the meta device.
-    An optimizer need not have made a step: its state comes from the checkpoint.
+    The names are those of `save`. The checkpoint is compared with all objects
+    before any element is read, and everything is read before an object is
+    changed. For a model or an optimizer with DTensors (FSDP2), each rank reads
+    its own part, whatever the number of ranks that saved. Parameters and
+    buffers on the meta device become tensors on the CPU (a DTensor: on the
+    device of its mesh); tied parameters stay tied. Non-persistent buffers are
+    not in a checkpoint, and stay on the meta device. The optimizer does not
+    need to have made a step, because its state comes from the checkpoint.
 
     Args:
       path: the checkpoint; a directory of steps means the newest step. It may
@@ -172,31 +174,32 @@ def restore(
       optimizer: a torch.optim.Optimizer over the same number of parameters in
         the same order.
       scheduler: any object with a `load_state_dict()`.
-      strict: refuse leaves that are missing, unexpected, or of another dtype.
-        False leaves missing leaves unchanged, ignores unexpected ones, and
-        casts. Another shape is always refused.
+      strict: refuse leaves that are missing, unexpected, or of a different
+        dtype. If False, leave missing leaves unchanged, ignore unexpected
+        leaves, and cast. A different shape is always refused.
       verify: check the checksums of all bytes that are read.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None means one per CPU.
       memory_bytes: the most bytes in flight between disk and memory; None means
         256 MiB.
       group: as for `holdfast.load`.
-      timeout: seconds that a rank waits for the others at each meeting.
+      timeout: seconds that a rank waits for the others at each barrier.
       **parts: the other entries, by name. An object with a `load_state_dict()`
         is restored in place; any other value is in the result.
 
     Returns:
       All entries that were not restored in place, by name, requested or not:
-      numbers, strings, CPU tensors, dicts and lists of these. A value given for
-      an entry (`epoch=0`) determines the types of its containers.
+      numbers, strings, CPU tensors, and dicts and lists of them. A value given
+      for an entry (`epoch=0`) determines the types of its containers.
 
     Raises:
-      errors.InvalidArgumentError: (a ValueError) the checkpoint does not fit.
-        The message lists, for all objects, every leaf that is missing,
-        unexpected, or of another shape or dtype. Nothing has been changed.
+      errors.InvalidArgumentError: (a ValueError) the checkpoint does not match
+        the objects. The message lists, for all objects, every leaf that is
+        missing, unexpected, or of a different shape or dtype. Nothing has been
+        changed.
       errors.NotFoundError: there is no checkpoint at `path`.
-      errors.DataLossError: bytes are damaged; names tensor, file and offset.
-        Nothing has been changed.
+      errors.DataLossError: bytes are damaged; the error names tensor, file and
+        offset. Nothing has been changed.
     """
     given = given_parts(model, optimizer, scheduler, parts)
     checkpoint = _engine.Checkpoint(os.fspath(path), verify=verify)
@@ -266,7 +269,7 @@ def target_of(
 ) -> dict[str, Any]:
     """Returns the target of a load that restores the given objects.
 
-    Raises InvalidArgumentError, which lists everything that does not fit.
+    Raises InvalidArgumentError, listing everything that does not match.
     """
     return _Planner(checkpoint, strict=strict).target(given)
 
@@ -299,7 +302,7 @@ def _has(part: Any, method: str) -> bool:
 
 
 def _holds_objects(part: Any) -> bool:
-    """Whether `part` contains an object to restore in place."""
+    """Returns whether `part` contains an object to restore in place."""
     children = _children(part)
     if children is None:
         return _has(part, "load_state_dict")
@@ -321,7 +324,7 @@ def _state_of(part: Any) -> Any:
 def _bare(model: Any) -> Any:
     """Returns the module inside DistributedDataParallel or torch.compile.
 
-    Raises InvalidArgumentError for FSDP1, whose state dicts need other ranks.
+    Raises InvalidArgumentError for FSDP1, where a state dict needs all ranks.
     """
     parallel = (
         torch.nn.parallel.DistributedDataParallel,
@@ -346,7 +349,7 @@ def _bare(model: Any) -> Any:
 
 @dataclasses.dataclass
 class _Mismatch:
-    """Everything that does not fit, by kind of problem."""
+    """Everything that does not match, by kind of problem."""
 
     missing: list[str] = dataclasses.field(default_factory=list)
     unexpected: list[str] = dataclasses.field(default_factory=list)
@@ -381,7 +384,9 @@ class _Planner:
         self._mismatch = _Mismatch()
 
     def target(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises InvalidArgumentError with everything that does not fit."""
+        """Returns the target.
+
+        Raises InvalidArgumentError, listing everything that does not match."""
         if not isinstance(self._structure, dict):
             raise errors.InvalidArgumentError(
                 f"{self._path}: its root is not a dict, want one as"
@@ -479,7 +484,7 @@ class _Planner:
         return tensor
 
     def _of_empty(self, tensor: Any, stored: Any, path: Path) -> Any:
-        """Plans a tensor without elements, which is stored as an object."""
+        """Plans the read of a tensor without elements, stored as an object."""
         there = self._object(stored) if type(stored) is int else None
         if not isinstance(there, torch.Tensor):
             return self._differ(path, "no empty tensor", "an empty tensor")
@@ -518,8 +523,8 @@ class _Planner:
         stored: Any,
         path: Path,
     ) -> Any:
-        """Plans the state that an optimizer keeps for a parameter, or for
-        anything else."""
+        """Plans the state that an optimizer stores for a parameter or any other
+        key."""
         if not isinstance(number, int) or not isinstance(stored, dict):
             return self._like(stored)
         if number >= len(parameters):
@@ -544,7 +549,7 @@ class _Planner:
         ):
             numbers = group.get("params") if isinstance(group, dict) else None
             if type(numbers) is int:
-                # torch's own storage stores a list as an object.
+                # torch's own storage stores this list as an object.
                 numbers = self._object(numbers)
             count = len(numbers) if isinstance(numbers, list) else 0
             if count != len(own["params"]):
@@ -564,7 +569,7 @@ class _Planner:
         if isinstance(own, torch.Tensor):
             self._check_shape(info.shape, own.shape, path)
         elif type(optimizer).__module__.startswith("torch.optim."):
-            # A moment has the parameter's shape, or is summed along some axes.
+            # A moment has the parameter's shape, or is reduced along some axes.
             shape = tuple(parameter.shape)
             is_summed = len(info.shape) == len(shape) and all(
                 extent in (1, whole)
@@ -623,7 +628,7 @@ class _Planner:
         if isinstance(dtype, torch.dtype):
             return torch.empty(info.shape, dtype=dtype, device="meta")
         if info.dtype is None:
-            return 0  # the read fails and says why
+            return 0  # the read fails and gives the reason
         element = np.empty((), _dtypes.numpy_dtype(info.dtype, info.name))
         return np.broadcast_to(element, info.shape)
 
@@ -651,7 +656,7 @@ def _numbered(item: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _spread_like(parameter: Any, dtype: str) -> Any:
-    """A DTensor without elements, sharded and placed like `parameter`."""
+    """Returns an empty DTensor, sharded and placed like `parameter`."""
     local = parameter.to_local()
     return type(parameter).from_local(
         torch.empty(local.shape, dtype=getattr(torch, dtype), device="meta"),
@@ -690,7 +695,7 @@ def _put_model(model: Any, value: dict[str, Any], strict: bool) -> None:
         isinstance(each, torch.Tensor) and each.is_meta for each in own.values()
     )
     if is_meta:
-        # A parameter with several names must again be one object.
+        # A parameter with several names must become one object again.
         made: dict[int, Any] = {}
         for name, each in own.items():
             if name in state and isinstance(each, torch.nn.Parameter):
@@ -702,8 +707,8 @@ def _put_model(model: Any, value: dict[str, Any], strict: bool) -> None:
 
 
 def _conformed(value: Any, like: Any) -> Any:
-    """Returns `value` with the container types of `like`: a load without a
-    target returns lists for tuples, and plain dicts."""
+    """Returns `value` with the container types of `like`. A load without a
+    target returns plain dicts, and lists for tuples."""
     if isinstance(value, (list, tuple)) and isinstance(like, (list, tuple)):
         items = [
             _conformed(each, like[i] if i < len(like) else None)

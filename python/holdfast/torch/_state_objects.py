@@ -1,9 +1,9 @@
-"""Values of a training state that Orbax has no leaves for.
+"""Values of a training state that Orbax cannot store as leaves.
 
 Tensors and arrays without elements, bytes and BytesIOs are stored as torch.save
-files in arrays of bytes. The item's custom metadata says which arrays these
+files in arrays of bytes. The item's custom metadata records which arrays these
 are, so a load can return the values. Modules have such values as their extra
-state, and as parameters that belong to another rank.
+state, and as parameters that belong to a different rank.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Path = tuple[tuple[Any, bool], ...]
 
 
 class StateTree(dict[str, Any]):
-    """A tree to save, in which arrays of bytes stand for such values.
+    """A tree to save, in which arrays of bytes stand for non-leaf values.
 
     Attributes:
       item_documents: a JSON object that lists these arrays; "" for no arrays.
@@ -75,7 +75,8 @@ def _leaf_at(path: Path) -> dict[str, Any]:
 
 
 def is_object(value: Any) -> bool:
-    """Whether Orbax has no leaf for `value`, so a torch.save file stores it."""
+    """Returns whether Orbax has no leaf for `value`, so a torch.save file
+    stores it."""
     if isinstance(value, torch.Tensor):
         return (
             value.numel() == 0

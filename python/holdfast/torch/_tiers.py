@@ -1,4 +1,4 @@
-"""TieredManager for training states of PyTorch."""
+"""TieredManager for PyTorch training states."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class TieredManager(Tiers):
 
     If torch.distributed is initialised, all its ranks must make these calls.
     DTensors (`fully_shard`) are saved and restored in parts. If all ranks hold
-    the same model (DistributedDataParallel), each writes a share of it. Tensors
-    on a GPU are copied to the host once.
+    the same model (DistributedDataParallel), each rank writes a share of it.
+    Tensors on a GPU are copied to the host once.
     """
 
     def save(
@@ -50,16 +50,16 @@ class TieredManager(Tiers):
         """Begins to save a step that is due; a thread continues the save.
 
         Args:
-          step: its number.
+          step: the step's number.
           model, optimizer, scheduler, **parts: as for `holdfast.torch.save`;
             the same on all ranks, except DTensors.
           force, files: as for `holdfast.TieredManager.save`.
 
         Returns:
-          True when a save has begun.
+          Whether a save has begun.
 
         Raises:
-          The errors of `holdfast.TieredManager.save`.
+          Exception: as for `holdfast.TieredManager.save`.
         """
         given = given_parts(model, optimizer, scheduler, parts)
         return self._save(step, lambda: states_of(given), force, files)
@@ -74,10 +74,10 @@ class TieredManager(Tiers):
         strict: bool = True,
         **parts: Any,
     ) -> dict[str, Any]:
-        """Restores the newest step that verifies into the given objects, in
-        place.
+        """Restores the newest step that passes verification into the given
+        objects, in place.
 
-        All ranks read the step before any rank changes an object. If nothing
+        All ranks read the step before any rank changes an object. If no step
         was saved yet, nothing happens, and `next_step` is 0.
 
         Args:
@@ -89,11 +89,11 @@ class TieredManager(Tiers):
           The entries that were not restored in place, by name.
 
         Raises:
-          errors.InvalidArgumentError: the step does not fit; lists every
-            difference.
-          errors.NotFoundError: there is no such step.
-          errors.DataLossError: steps exist and none can be restored; says why
-            for each.
+          errors.InvalidArgumentError: the step does not match; the error lists
+            every difference.
+          errors.NotFoundError: `step` does not exist.
+          errors.DataLossError: steps exist and none can be restored; the error
+            gives the reason for each.
         """
         given = given_parts(model, optimizer, scheduler, parts)
 

@@ -1,10 +1,10 @@
-"""StorageWriter: torch.distributed.checkpoint saves in Orbax's format.
+"""StorageWriter: saves in Orbax's format, for torch.distributed.checkpoint.
 
 Every rank writes its own parts of the tensors into one temporary directory with
-`_engine.save_item_part`. When all are done, the coordinator adds the
-description
-of the tree, checks that every chunk exists exactly once, and renames the
-directory. Ranks communicate only through torch's own plans and results.
+`_engine.save_item_part`. When all ranks are done, the coordinator adds the
+description of the tree, checks that every chunk exists exactly once, and
+renames the directory. Ranks communicate only through torch's own plans and
+results.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PathLike = str | os.PathLike[str]
 
 _TEMPORARY_SUFFIX = ".orbax-checkpoint-tmp"
 # The name that torch.distributed.checkpoint uses. Programs such as torchtitan
-# look for it to find their steps; torch's own reader stops at the first byte.
+# look for it to find their steps. torch's own reader fails at the first byte.
 _MARK_NAME = ".metadata"
 _MARK = (
     b"An Orbax checkpoint, written by holdfast.torch.StorageWriter;"
@@ -54,22 +54,21 @@ class _LocalPlan:
 
 
 class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
-    """Writes what `torch.distributed.checkpoint.save` saves as an Orbax
-    checkpoint.
+    """Writes an Orbax checkpoint for `torch.distributed.checkpoint.save`.
 
-    The checkpoint appears at its path, complete, when every rank has written
-    its parts, or not at all. An old checkpoint stays until then, and other
-    programs' files in the directory (Lightning's `meta.pt`) are kept. Tensors
-    become plain, complete arrays, however they are spread over the ranks; None,
-    bool, int, float, str and lists of these become leaves of those kinds; any
+    The checkpoint appears at its path when every rank has written its parts:
+    complete, or not at all. Until then an old checkpoint stays there. Files of
+    other programs in the directory (Lightning's `meta.pt`) are kept. Tensors
+    become plain, complete arrays, however they are spread over the ranks. None,
+    bool, int, float, str and lists of them become leaves of those kinds. Any
     other object is stored as a torch.save file in an array of bytes (uint8, one
     axis).
 
-    The directory also has a file `.metadata` with a note, so programs that find
-    the checkpoints of torch's own writer by that name also find this one.
+    The directory also contains a file `.metadata` with a note, because programs
+    look for that name to find the checkpoints of torch's own writer.
 
-    All ranks must see the same file system. A writer makes one save at a time;
-    it can be reused, with `checkpoint_id` for another path.
+    All ranks must see the same file system. A writer makes one save at a time.
+    It can be reused, with `checkpoint_id` for a different path.
     """
 
     def __init__(
@@ -87,26 +86,27 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         memory_bytes: int | None = None,
         durable: bool = True,
     ) -> None:
-        """The options are those of `holdfast.save`, the same on all ranks.
+        """Stores the options, which are the same on all ranks; see
+        `holdfast.save`.
 
         Args:
           path: the directory to create, which may exist if it is empty; None
             means the `checkpoint_id` of each save.
           overwrite: replace the checkpoint at the path once the new one is
-            complete; False refuses if one exists.
+            complete. If False, raise an error if a checkpoint exists.
           zarr_format: 2 or 3.
-          ocdbt: store all arrays in one database; False gives each array its
-            own directory.
+          ocdbt: store all arrays in one database. If False, each array gets
+            its own directory.
           compression: as for `holdfast.save`.
           chunk_bytes: larger parts are split into chunks of about this many
             bytes.
-          data_file_bytes: data files are closed at this size; 0 means never;
-            None means 2 GiB, or 400 MiB in buckets.
+          data_file_bytes: a data file is closed when it reaches this size; 0
+            means never. None means 2 GiB, or 400 MiB in buckets.
           custom_metadata: a JSON object stored next to the tree.
           threads: threads of this rank; None means one per CPU.
           memory_bytes: the most bytes in flight between memory and disk on this
             rank; None means 256 MiB.
-          durable: wait until everything is on the disk.
+          durable: wait until everything is on disk.
 
         Raises:
           TypeError: `custom_metadata` is not a JSON object.
@@ -135,11 +135,12 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         self._pending: _engine.PendingSave | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without a running save, which belongs to this process."""
+        """Returns the state without a running save, which belongs to this
+        process."""
         return {**self.__dict__, "_pending": None}
 
     def _engine_options(self) -> dict[str, Any]:
-        """The options for the current path, which may change."""
+        """Returns the options for the current path, which may change."""
         assert self._path is not None
         data_file_bytes = self._data_file_bytes
         if data_file_bytes is None:
@@ -156,7 +157,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: PathLike) -> bool:
-        """Whether `checkpoint_id` is a path, or a URL with a known scheme."""
+        """Returns whether `checkpoint_id` is a path, or a URL with a known
+        scheme."""
         return _files.is_known(checkpoint_id)
 
     def storage_meta(self) -> Any:
@@ -164,7 +166,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         return StorageMeta(checkpoint_id=self._path, save_id=self._save_id)
 
     def reset(self, checkpoint_id: PathLike | None = None) -> None:
-        """Starts over, at another path if one is given.
+        """Starts over, at a new path if one is given.
 
         Removes the temporary directory of a save that failed.
         """
@@ -196,17 +198,18 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             )
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
-        """Tells the coordinator which path this rank writes to."""
+        """Adds the path that this rank writes to, for the coordinator."""
         assert self._path is not None
         return dataclasses.replace(plan, storage_data=_LocalPlan(self._path))
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Creates the temporary directory, and tells each rank how to cut.
+        """Creates the temporary directory, and tells each rank how to cut
+        tensors.
 
         Raises:
           AlreadyExistsError: the path exists and `overwrite` is False.
-          FailedPreconditionError: the path holds something other than a
-            checkpoint, or ranks save to different paths (names them).
+          FailedPreconditionError: the path contains something other than a
+            checkpoint, or ranks save to different paths (the error names them).
           InvalidArgumentError: a tensor is spread too unevenly.
         """
         assert self._path is not None
@@ -234,9 +237,9 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
           A finished future with a WriteResult for each item.
 
         Raises:
-          InvalidArgumentError: a tensor cannot be saved; names it.
+          InvalidArgumentError: a tensor cannot be saved; the error names it.
           FailedPreconditionError: this rank does not see the coordinator's
-            directory, or the plan is not this writer's.
+            directory, or the plan was made by a different writer.
           ResourceExhaustedError, PermissionDeniedError: the disk is full, or
             the system refused access.
         """
@@ -285,9 +288,9 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         `metadata` gets this writer's `storage_meta`.
 
         Raises:
-          InvalidArgumentError: a tree cannot have these names.
+          InvalidArgumentError: no tree can have these names.
           FailedPreconditionError: parts of tensors are missing, or ranks have
-            cut tensors differently; names them.
+            cut tensors differently; the error names them.
         """
         assert self._pending is not None
         pending, self._pending = self._pending, None
@@ -336,8 +339,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
 def _whole_plans(plans: list[SavePlan]) -> list[SavePlan]:
     """Fills in the plans of ranks that only say "unchanged".
 
-    A planner that caches plans leaves out unchanged plans. How tensors are cut
-    depends on all plans, so if some have changed, all are sent.
+    A planner that caches plans omits unchanged plans. How tensors are cut
+    depends on all plans. So if some have changed, all ranks get complete plans.
     """
     usable = [getattr(plan, "usable", True) for plan in plans]
     if all(usable) or not any(usable):

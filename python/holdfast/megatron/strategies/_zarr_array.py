@@ -1,4 +1,4 @@
-"""ZarrArray: represents an open array."""
+"""ZarrArray: an open array."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ZarrArray"]
 
 
 class ZarrArray:
-    """An array of a checkpoint: its shape, chunks and dtype, and its boxes."""
+    """An array of a checkpoint; reads its boxes."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ZarrArray:
         return len(self.shape)
 
     def directory_of(self, key: str) -> str:
-        """Returns the checkpoint's directory; `key` is this array's key."""
+        """Returns the checkpoint's directory, given this array's key."""
         suffix = os.sep + key
         if self.path.endswith(suffix):
             return self.path[: -len(suffix)]
@@ -82,7 +82,8 @@ class ZarrArray:
 def _box_of(
     selection: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """A selection's offsets and sizes, and the sizes without its ints."""
+    """Returns a selection's offsets and sizes, and the sizes without the axes
+    that ints select."""
     if Ellipsis in selection:
         at = selection.index(Ellipsis)
         fill = (slice(None),) * (len(shape) - len(selection) + 1)

@@ -28,7 +28,7 @@ __all__ = [
     "request_row",
 ]
 
-# A warning names at most this many absent chunks.
+# A warning names at most this many missing chunks.
 _CHUNKS_NAMED = 20
 
 
@@ -47,7 +47,7 @@ def load_tensors(
 ) -> list[Any]:
     """Reads the values of all ShardedTensors together.
 
-    `mode` chooses the error messages: "zarr" or "tensorstore". Without
+    `mode` selects the error messages: "zarr" or "tensorstore". Without
     `apply_flattened_range`, reads the complete local box.
     """
     rows = [request_row(each, apply_flattened_range) for each in tensors]
@@ -60,7 +60,7 @@ def load_tensors(
     except CheckpointingException as error:
         if error.code != "DTYPE_MISMATCH":
             raise
-        # For tensors stored in another dtype, the engine allocates memory.
+        # For tensors stored in a different dtype, the engine allocates memory.
         targets = [None] * len(rows)
         arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
     results = []
@@ -115,7 +115,7 @@ def load_arrays(
 ) -> list[tuple[str, _tensors.Array]]:
     """Returns (dtype name, carrier's array) for each request.
 
-    If an array is the given target, the elements were read into it.
+    If an array is its target, the elements were read directly into the target.
     """
     path = os.fspath(checkpoint_dir)
     replicates = bool(int(os.environ.get("DIST_CKPT_PAD_REPLICATE", 0)))

@@ -30,7 +30,7 @@ CheckpointDir = str | os.PathLike[str]
 
 
 class StrategyAction(Enum):
-    """The actions of a strategy."""
+    """The actions that a strategy may support."""
 
     LOAD_COMMON = "load_common"
     LOAD_SHARDED = "load_sharded"
@@ -55,7 +55,7 @@ def get_default_strategy(
 ) -> Any:
     """Returns the strategy registered for a back end and version.
 
-    Raises CheckpointingException when none is registered.
+    Raises CheckpointingException if none is registered.
     """
     if type(backend) is str:
         for register in _back_ends.get(backend, ()):
@@ -72,9 +72,7 @@ def get_default_strategy(
 
 def load_strategies(given: Any) -> list[Any]:
     """Returns the strategies that a load of sharded tensors may use: `given`,
-    or
-    the defaults if `given` is not a strategy.
-    """
+    or the defaults if `given` is not a strategy."""
     if given is not None and not isinstance(given, tuple):
         return [given]
     return list(default_strategies[StrategyAction.LOAD_SHARDED.value].values())
@@ -100,15 +98,15 @@ class LoadStrategyBase(ABC):
 
     @abstractmethod
     def check_backend_compatibility(self, loaded_backend: Any) -> None:
-        """Raises CheckpointingException for a back end it cannot read."""
+        """Raises CheckpointingException for a back end that it cannot read."""
 
     @abstractmethod
     def check_version_compatibility(self, loaded_version: Any) -> None:
-        """Raises CheckpointingException for a version it cannot read."""
+        """Raises CheckpointingException for a version that it cannot read."""
 
     @property
     def can_handle_sharded_objects(self) -> bool:
-        """Whether the strategy also loads ShardedObjects."""
+        """Returns whether the strategy also loads ShardedObjects."""
         return False
 
 
@@ -122,7 +120,7 @@ class SaveStrategyBase(ABC):  # noqa: B024
 
     @property
     def can_handle_sharded_objects(self) -> bool:
-        """Whether the strategy also saves ShardedObjects."""
+        """Returns whether the strategy also saves ShardedObjects."""
         return False
 
     def __str__(self) -> str:
@@ -142,7 +140,7 @@ class LoadCommonStrategy(LoadStrategyBase):
         sharded_objects_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> Any:
-        """Replaces ShardedObjects by the objects, in place."""
+        """Replaces ShardedObjects with the objects, in place."""
 
     def load_sharded_metadata(
         self, checkpoint_dir: CheckpointDir
@@ -162,7 +160,7 @@ class LoadShardedStrategy(LoadStrategyBase):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> StateDict:
-        """Replaces ShardedTensors by the tensors."""
+        """Replaces ShardedTensors with the tensors."""
 
     @abstractmethod
     def load_tensors_metadata(
@@ -173,8 +171,8 @@ class LoadShardedStrategy(LoadStrategyBase):
     def load_sharded_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """`load_tensors_metadata`, plus ShardedObjects if the strategy loads
-        them."""
+        """Returns `load_tensors_metadata`, plus ShardedObjects if the strategy
+        loads them."""
         if not self.can_handle_sharded_objects:
             return self.load_tensors_metadata(checkpoint_dir)
         raise NotImplementedError(
@@ -205,7 +203,7 @@ class SaveCommonStrategy(SaveStrategyBase):
         sharded_objects_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> None:
-        """Writes the main replicas' objects."""
+        """Writes the objects of the main replicas."""
         raise NotImplementedError
 
 
@@ -218,7 +216,7 @@ class SaveShardedStrategy(SaveStrategyBase):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> None:
-        """Writes the main replicas' tensors; all ranks call it."""
+        """Writes the tensors of the main replicas. All ranks call it."""
 
 
 class AsyncSaveShardedStrategy(SaveShardedStrategy):
@@ -230,4 +228,4 @@ class AsyncSaveShardedStrategy(SaveShardedStrategy):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> Any:
-        """Returns the request that makes the save."""
+        """Returns the request that performs the save."""

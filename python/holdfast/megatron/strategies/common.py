@@ -1,9 +1,9 @@
 """The common state, and objects, in torch.save files.
 
-The files are pickles. Reading one runs none of the code that it names. It makes
-numbers, strings, containers, tensors, numpy arrays and a few plain classes;
-objects of other classes become `holdfast.PickleRecord`; functions with side
-effects (such as os.system) are refused by name.
+The files are pickles. Reading a file runs none of the code that it names. The
+result consists of numbers, strings, containers, tensors, numpy arrays and a few
+plain classes. Objects of other classes become `holdfast.PickleRecord`. If a
+file names a function with side effects (such as os.system), the read fails.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def register_default_common_strategies() -> None:
 
 
 class TorchCommonSaveStrategy(SaveCommonStrategy):
-    """Writes with torch.save if torch is installed, or else writes plain values
-    to files in the same format.
+    """Writes with torch.save if torch is installed. Otherwise writes plain
+    values to files in the same format.
     """
 
     def save_common(
@@ -77,7 +77,7 @@ class TorchCommonSaveStrategy(SaveCommonStrategy):
         sharded_objects_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> None:
-        """Writes a file for each main replica's object."""
+        """Writes a file for the object of each main replica."""
         for each in nested_values(sharded_objects_state_dict):
             if not is_main_replica(each.replica_id):
                 continue
@@ -98,7 +98,7 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
     def load_common(self, checkpoint_dir: CheckpointDir) -> StateDict:
         """Returns the contents of common.pt, with tensors on the CPU.
 
-        The newest torch_dist checkpoints store them as an object instead.
+        The newest torch_dist checkpoints store this state as an object instead.
         Raises CheckpointingException if both are missing.
         """
         path = os.path.join(checkpoint_dir, COMMON_STATE_FNAME)
@@ -119,11 +119,10 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
         sharded_objects_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> Any:
-        """Replaces ShardedObjects by the objects, in place.
+        """Replaces ShardedObjects with the objects, in place.
 
-        Raises CheckpointingException for an object without a file, under its
-        name
-        or its name before 0.8.
+        Raises CheckpointingException for an object that has no file, either
+        under its name or under its name before 0.8.
         """
 
         def loaded(each: ShardedObject) -> Any:
@@ -148,7 +147,7 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
     def load_sharded_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """ShardedObjects without data, by unique key."""
+        """Returns ShardedObjects without data, by unique key."""
         metadata: ShardedStateDict = {}
         with _files.scandir(checkpoint_dir) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir())
@@ -173,7 +172,7 @@ def _objects_in(directory: Any) -> dict[str, ShardedObject]:
         ShardedObject.empty_from_unique_key(f"{directory.name}/{file.stem}")
         for file in sorted(directory.glob("shard_*.pt"))
     ]
-    # Before 0.8 the names lacked the last extent, which the offsets tell.
+    # Before 0.8 the names lacked the last extent; compute it from the offsets.
     if objects and objects[0].global_shape[-1] < 0:
         extent = max(each.global_offset[-1] for each in objects) + 1
         for each in objects:

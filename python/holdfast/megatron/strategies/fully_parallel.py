@@ -1,7 +1,7 @@
 """Saves and loads in which replicas share the work.
 
 On each rank, the wrapped strategy handles a part of the rank's shards. After a
-load the ranks exchange the shards that they want.
+load, the ranks exchange the shards that they want.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
     Args:
       strategy: the strategy that saves.
       parallelization_group: the ranks that share the work; None means all.
-      do_cache_distribution: later saves have the same shards on each rank.
+      do_cache_distribution: reuse the first save's assignment of shards,
+        because later saves have the same shards on each rank.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
         self.parallelization_group = parallelization_group
         self.do_cache_distribution = do_cache_distribution
         self.cached_distribution: ShardDistribution | None = None
-        # A group of one caches None.
+        # For a group of one, the cached distribution is None.
         self._has_cached = False
 
     def async_save(
@@ -73,7 +74,8 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> Any:
-        """Raises CheckpointingException unless the strategy can."""
+        """Raises CheckpointingException unless the wrapped strategy supports
+        background saves."""
         if not isinstance(self.base_strategy, AsyncSaveShardedStrategy):
             raise CheckpointingException(
                 "Cannot apply async_save to non-async base strategy"
@@ -88,7 +90,7 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> None:
-        """As the wrapped strategy; all ranks call it."""
+        """Saves with the wrapped strategy. All ranks call it."""
         adopt_megatron_core()
         with ranks.call(checkpoint_dir):
             self.apply_saving_parallelization(sharded_state_dict)
@@ -126,9 +128,10 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
     Args:
       strategy: the strategy that loads.
       parallelization_group: the ranks that share the work; None means all.
-      do_cache_distribution: later loads request the same shards on each rank.
-      exchange_algo: "broadcast", "gather_object" or "gather_rounds"; all three
-        do the same here.
+      do_cache_distribution: reuse the first load's assignment of shards,
+        because later loads request the same shards on each rank.
+      exchange_algo: "broadcast", "gather_object" or "gather_rounds", which have
+        the same effect here.
     """
 
     def __init__(
@@ -147,10 +150,10 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
         self.do_cache_distribution = do_cache_distribution
         self.exchange_algo = exchange_algo
         self.cached_distribution: ShardDistribution | None = None
-        # A group of one caches None.
+        # For a group of one, the cached distribution is None.
         self._has_cached = False
 
-    # It meets the other ranks after the request has been checked.
+    # The ranks meet after the request has been checked.
     is_collective = True
 
     def load(
@@ -158,7 +161,7 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> StateDict:
-        """As the wrapped strategy; all ranks of the group call it."""
+        """Loads with the wrapped strategy. All ranks of the group call it."""
         adopt_megatron_core()
         with ranks.call(checkpoint_dir):
             distribution = self._distribution(sharded_state_dict)
@@ -197,7 +200,7 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
             for x in leaves
             if isinstance(x, ShardedTensor)
         }
-        # Objects, by position; every rank reads them itself.
+        # Objects by position; every rank reads them itself.
         objects = {
             str(i): x
             for i, x in enumerate(leaves)
@@ -242,21 +245,21 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
     def load_tensors_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """As the wrapped strategy."""
+        """Returns the wrapped strategy's result."""
         return self.base_strategy.load_tensors_metadata(checkpoint_dir)
 
     def load_sharded_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """As the wrapped strategy."""
+        """Returns the wrapped strategy's result."""
         return self.base_strategy.load_sharded_metadata(checkpoint_dir)
 
     def check_backend_compatibility(self, loaded_backend: Any) -> None:
-        """As the wrapped strategy."""
+        """Calls the wrapped strategy's check."""
         self.base_strategy.check_backend_compatibility(loaded_backend)
 
     def check_version_compatibility(self, loaded_version: Any) -> None:
-        """As the wrapped strategy."""
+        """Calls the wrapped strategy's check."""
         self.base_strategy.check_version_compatibility(loaded_version)
 
 

@@ -1,8 +1,8 @@
-"""The default loader of zarr checkpoints.
+"""The default loader for zarr checkpoints.
 
 Megatron Core's loader used TensorStore. This one uses the engine, like
-`ZarrLoadShardedStrategy`. The two differ as the originals did: in error
-messages, and for slices past the end.
+`ZarrLoadShardedStrategy`. The two classes differ as the originals did: in error
+messages, and in how they treat slices past the end.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def register_default_tensorstore_strategies() -> None:
 class TensorStoreLoadShardedStrategy(ZarrLoadShardedStrategy):
     """Loads zarr arrays with the messages and rules of the default loader.
 
-    With `load_directly_on_device`, which the original has as its first
-    argument, elements are read into the `data` of the ShardedTensors.
+    With `load_directly_on_device`, the original's first argument, elements are
+    read into the `data` of the ShardedTensors.
     """
 
     mode = "tensorstore"
@@ -62,17 +62,17 @@ class TensorStoreLoadShardedStrategy(ZarrLoadShardedStrategy):
 
     @property
     def load_directly_on_device(self) -> bool:
-        """Whether elements are read into the given tensors."""
+        """Whether elements are read into the ShardedTensors' `data`."""
         return self.into_buffers
 
 
 def merge_global_slice_with_shape(
     global_slice: tuple[Any, ...], actual_shape: tuple[int, ...], key: str
 ) -> tuple[Any, ...]:
-    """Returns the slice, cut where the stored array ends.
+    """Returns the slice, cut at the end of the stored array.
 
-    Raises AssertionError for a slice that starts there or later, or has another
-    number of axes.
+    Raises AssertionError for a slice that starts at or after the end, or has a
+    different number of axes.
     """
     assert len(global_slice) == len(actual_shape), (
         global_slice,

@@ -1,8 +1,8 @@
-"""Loads `torch_dist` checkpoints, which torch.distributed.checkpoint and
-Megatron Core wrote.
+"""Loads `torch_dist` checkpoints, written by torch.distributed.checkpoint and
+Megatron Core.
 
-`.metadata` is a pickle that says where the records of each key are in the
-`.distcp` files; a record is a torch.save file. No code from either is run.
+`.metadata` is a pickle that records where each key's data is in the `.distcp`
+files; each record there is a torch.save file. No code from these files is run.
 Only torch itself and `holdfast convert` save in this format.
 """
 
@@ -69,9 +69,8 @@ class TorchDistLoadShardedStrategy(LoadShardedStrategy):
     ) -> StateDict:
         """Replaces ShardedTensors and ShardedObjects, in place.
 
-        Raises CheckpointingException for a key that does not exist and for
-        another
-        global shape, DataLossError for damage.
+        Raises CheckpointingException for a key that does not exist and for a
+        different global shape, DataLossError for damage.
         """
         adopt_megatron_core()
         records = Records(checkpoint_dir)
@@ -94,7 +93,8 @@ class TorchDistLoadShardedStrategy(LoadShardedStrategy):
     def load_sharded_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """`load_tensors_metadata`, plus the ShardedObjects by unique key."""
+        """Returns `load_tensors_metadata`, plus the ShardedObjects by unique
+        key."""
         records = Records(checkpoint_dir)
         objects = {
             key: ShardedObject.empty_from_unique_key(key)
@@ -103,7 +103,7 @@ class TorchDistLoadShardedStrategy(LoadShardedStrategy):
         return {**_tensors_in(records), **objects}
 
     def check_backend_compatibility(self, loaded_backend: Any) -> None:
-        """Raises CheckpointingException for another back end."""
+        """Raises CheckpointingException for a different back end."""
         if loaded_backend != "torch_dist":
             raise CheckpointingException(
                 f"{type(self).__name__} reads torch_dist checkpoints; this one"
@@ -146,9 +146,9 @@ def _tensors_in(records: Records) -> ShardedStateDict:
 class StoredTensor:
     """A tensor of the checkpoint: its dtype, and where its chunks are.
 
-    `grid` is set for a tensor that was saved flattened. The tensor of
-    `true_shape` is cut into that many cells; the axes of `shape` are those of
-    the grid, and one for the elements of a cell.
+    `grid` is set for a tensor that was saved flattened. The grid cuts the
+    tensor of `true_shape` into cells. The axes of `shape` are the axes of the
+    grid, followed by one axis for the elements of a cell.
     """
 
     def __init__(self, key: str, state: dict[str, Any], extra: Any) -> None:
@@ -219,8 +219,8 @@ def _dtype_in(properties: Any) -> str:
 class Records:
     """The contents of `.metadata`, and the records that it points to.
 
-    Raises CheckpointingException when the file does not exist, DataLossError
-    when it contradicts itself or points outside its directory.
+    Raises CheckpointingException if the file does not exist, and DataLossError
+    if it contradicts itself or points outside its directory.
     """
 
     def __init__(self, checkpoint_dir: CheckpointDir) -> None:
@@ -264,7 +264,7 @@ class Records:
             self._places[index.state["fqn"], at] = where
 
     def object(self, unique_key: str) -> Any:
-        """Returns an object, which is stored as a list of one."""
+        """Returns an object, which is stored as a list of one element."""
         value = self._record(unique_key, None)
         if not isinstance(value, list) or len(value) != 1:
             raise errors.DataLossError(
@@ -274,7 +274,7 @@ class Records:
         return value[0]
 
     def read(self, stored: StoredTensor, low: Shape, high: Shape) -> Any:
-        """The box [low, high) of a stored tensor as a carrier's array."""
+        """Returns the box [low, high) of a tensor as a carrier's array."""
         out = _tensors.empty(_extents(low, high), stored.dtype)
         covered = 0
         for offset, size in stored.chunks:
@@ -381,7 +381,7 @@ def _load_tensor(records: Records, ten: ShardedTensor) -> Any:
 def _local_box(
     records: Records, stored: StoredTensor, ten: ShardedTensor
 ) -> Any:
-    """The box in the local shape, with zeros where nothing is stored."""
+    """Returns the box in the local shape; missing elements are zeros."""
     lead = ten.prepend_axis_num
     sizes = (1,) * lead + tuple(ten.local_shape)
     low = tuple(ten.global_offset)

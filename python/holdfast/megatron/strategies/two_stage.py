@@ -33,7 +33,8 @@ __all__ = [
 
 
 def sharded_tensor_chunk_id(sharded_tensor: ShardedTensor) -> tuple[Any, ...]:
-    """The id of the box; a flattened range has its complete box's id."""
+    """Returns the id of the box. A flattened range has the id of its complete
+    box."""
     return (sharded_tensor.key, sharded_tensor.global_offset)
 
 
@@ -42,10 +43,10 @@ class TwoStageDataParallelLoadShardedStrategy(TensorStoreLoadShardedStrategy):
 
     Args:
       data_parallel_group: a torch.distributed group; None means all ranks.
-      cpu_transfer: the group may send tensors in host memory.
+      cpu_transfer: whether the group may send tensors in host memory.
     """
 
-    # It meets the other ranks after the request has been checked.
+    # The ranks meet after the request has been checked.
     is_collective = True
 
     def __init__(
@@ -60,7 +61,7 @@ class TwoStageDataParallelLoadShardedStrategy(TensorStoreLoadShardedStrategy):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> StateDict:
-        """Replaces the ShardedTensors by their `data`, filled, in place."""
+        """Replaces each ShardedTensor with its filled `data`, in place."""
         adopt_megatron_core()
         tensors = list(nested_values(sharded_state_dict))
         with (

@@ -1,9 +1,9 @@
 """The zarr back end: one zarr v2 array per key, one chunk per shard.
 
 The engine reads and writes all tensors of a call together, with several
-threads, in the tensors' own memory. The rank with a key's first shard creates
-the array. Every main replica then writes its own bytes, without reading back or
-locking.
+threads, directly in the tensors' memory. The rank with a key's first shard
+creates the array. Every main replica then writes its own bytes, without reading
+existing bytes or locking.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 
 logger = getLogger(__name__)
 
-# The order is that of the original's table.
+# In the order of the original's table.
 _DTYPE_NAMES = (
     "bool",
     "uint8",
@@ -74,8 +74,8 @@ _DTYPE_NAMES = (
     "complex128",
 )
 
-# The two tables, {numpy dtype: torch dtype} and its inverse, made on first use.
-# Without torch, numpy's dtypes replace torch's.
+# The two tables, {numpy dtype: torch dtype} and its inverse, built on first
+# use. Without torch, they contain numpy dtypes instead of torch dtypes.
 numpy_to_torch_dtype_dict: dict[np.dtype[Any], Any]
 torch_to_numpy_dtype_dict: dict[Any, np.dtype[Any]]
 
@@ -116,7 +116,7 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
       backend, version: the values for `metadata.json`.
       sync: make everything written durable before `metadata.json` appears.
       scalars: store tensors without axes, which the default loader reads. The
-        original never makes their arrays, and therefore fails.
+        original never creates arrays for these tensors, and therefore fails.
       thread_count: 0 means one per core.
     """
 
@@ -139,12 +139,11 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> None:
-        """Writes the main replicas' tensors; all ranks call it.
+        """Writes the tensors of the main replicas. All ranks call it.
 
         Raises CheckpointingException if an array already exists or was not
-        created, an
-        axis does not divide, or a key cannot name a directory; KeyError for a
-        dtype that the format lacks.
+        created, an axis does not divide, or a key cannot name a directory;
+        KeyError for a dtype that the format lacks.
         """
         adopt_megatron_core()
         tensors = list(nested_values(sharded_state_dict))
@@ -182,8 +181,8 @@ def _create_or_open_zarr_arrays(
 ) -> list[ZarrArray | None]:
     """Returns the array of each tensor. All ranks make the call.
 
-    The rank with the first shard creates the array; other ranks open it. For
-    replicas that are not main, returns None.
+    The rank with the first shard creates the array; other ranks open it. The
+    result is None for replicas that are not main.
     """
     directory = plain_path(checkpoint_dir)
     with ranks.call(directory) as group:
@@ -204,7 +203,8 @@ def _create_or_open_zarr_arrays(
 
 
 def _should_create_array(ten: ShardedTensor) -> bool:
-    """Whether `ten` is a main replica's first shard; False without axes."""
+    """Returns whether `ten` is the first shard of a main replica; False without
+    axes."""
     flat = ten.flattened_range
     return (
         is_main_replica(ten.replica_id)
@@ -236,8 +236,8 @@ def _create_zarr_array(
 ) -> ZarrArray:
     """Creates an array with the tensor's global shape.
 
-    Raises CheckpointingException when it exists, KeyError for a dtype that the
-    format lacks.
+    Raises CheckpointingException if the array exists, KeyError for a dtype that
+    the format lacks.
     """
     directory = os.fspath(checkpoint_dir)
     with from_engine():
@@ -282,12 +282,12 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> StateDict:
-        """Replaces the ShardedTensors by tensors of the stored dtypes, in
+        """Replaces the ShardedTensors with tensors of the stored dtypes, in
         place.
 
         Warns (AbsentChunksWarning) about missing chunks. Raises
-        CheckpointingException if an array does not exist or has another global
-        shape; ValueError for a chunk of the wrong length.
+        CheckpointingException if an array does not exist or has a different
+        global shape; ValueError for a chunk of the wrong length.
         """
         adopt_megatron_core()
         tensors = list(nested_values(sharded_state_dict))
@@ -321,10 +321,11 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
         }
 
     def check_backend_compatibility(self, loaded_version: Any) -> None:
-        """Raises CheckpointingException for torch_dist; others only warn.
+        """Raises CheckpointingException for torch_dist; warns for other back
+        ends.
 
         Args:
-            loaded_version: the back end, by the original's name for it.
+            loaded_version: the back end; the name is the original's.
         """
         if loaded_version == self.backend:
             return
@@ -341,7 +342,7 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
         logger.warning("%s", text)
 
     def check_version_compatibility(self, loaded_version: Any) -> None:
-        """Warns about another version."""
+        """Warns about a different version."""
         if loaded_version != self.version:
             logger.warning(
                 "%s reads version %s; this checkpoint says %r",
@@ -364,7 +365,7 @@ def _open_zarr_array_verbose(
 ) -> ZarrArray:
     """Opens the array at `path`; `mode` is "r" or "r+".
 
-    Raises CheckpointingException when it does not exist.
+    Raises CheckpointingException if the array does not exist.
     """
     if mode not in ("r", "r+"):
         raise ValueError(f"mode: got {mode!r}, want 'r' or 'r+'")
@@ -382,7 +383,8 @@ def postprocess_numpy_array(
     """Returns the loaded box as a tensor of `local_shape`, or its flattened
     range.
 
-    Raises CheckpointingException if the shape differs and may not mismatch.
+    Raises CheckpointingException if the shape differs and
+    `allow_shape_mismatch` is False.
     """
     array = np.asarray(loaded_array)
     name = _tensors.dtype_name(array.dtype)
@@ -411,7 +413,7 @@ def pad_to_expected_shape(x: Any, expected_sharded_ten: ShardedTensor) -> Any:
     """Pads `x` with zeros at the end of each axis, up to the local shape.
 
     With DIST_CKPT_PAD_REPLICATE=1 in the environment, repeats the last elements
-    instead. Raises AssertionError if `x` is larger, or has other axes.
+    instead. Raises AssertionError if `x` is larger, or has different axes.
     """
     expected = tuple(expected_sharded_ten.local_shape)
     shape = tuple(x.shape)
@@ -448,7 +450,8 @@ def load_zarr_based_sharded_metadata(
     checkpoint_dir: CheckpointDir,
     get_shape_dtype_fn: Callable[[str], tuple[tuple[int, ...], np.dtype[Any]]],
 ) -> ShardedStateDict:
-    """A whole ShardedTensor without data for each array of the directory.
+    """Returns a complete ShardedTensor without data for each array of the
+    directory.
 
     `get_shape_dtype_fn` is called with an array's path. Raises KeyError for a
     dtype that the table lacks.

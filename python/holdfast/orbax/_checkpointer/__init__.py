@@ -1,1 +1,1 @@
-"""One checkpoint, which is written whole or not at all."""
+"""Writes one checkpoint, completely or not at all."""

@@ -53,7 +53,7 @@ from holdfast.orbax.options import (
 
 
 class AbstractCheckpointer(abc.ABC):
-    """Saves and restores one object, atomically."""
+    """Saves and restores one object atomically."""
 
     @abc.abstractmethod
     def save(self, directory: PathLike, *args: Any, **kwargs: Any) -> None:
@@ -61,7 +61,7 @@ class AbstractCheckpointer(abc.ABC):
 
     @abc.abstractmethod
     def restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
-        """Restores from that directory."""
+        """Restores from a directory."""
 
     def metadata(self, directory: PathLike) -> Any | None:
         """Returns the metadata that is available without a restore."""
@@ -78,7 +78,8 @@ class AbstractCheckpointer(abc.ABC):
 def construct_checkpoint_args(
     handler: CheckpointHandler, for_save: bool, *args: Any, **kwargs: Any
 ) -> CheckpointArgs:
-    """Returns the given handler arguments, or makes them from the objects."""
+    """Returns the handler arguments that were passed, or makes them from the
+    objects."""
     for given in (*args, *kwargs.values()):
         if isinstance(given, CheckpointArgs):
             return given
@@ -114,14 +115,14 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
             multiprocessing_options: which processes save and restore
                 together, and which of them makes directories.
             file_options: modes of directories.
-            atomicity_options: how a checkpoint comes to exist.
+            atomicity_options: how a checkpoint is committed.
             checkpoint_metadata_store: writes `_CHECKPOINT_METADATA` instead of
-                the engine; it must block until it has written.
-            temporary_path_class: makes and finalizes directories, and overrides
-                `atomicity_options`.
+                the engine; it must return only after it has written.
+            temporary_path_class: creates and finalizes directories, and
+                overrides `atomicity_options`.
 
         Raises:
-            ValueError: the metadata store writes later.
+            ValueError: the metadata store writes in the background.
         """
         store = checkpoint_metadata_store
         if store is not None and not self._is_async:
@@ -166,7 +167,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         """Creates the directory of a save on the primary; all processes wait.
 
         Raises:
-            OSError: it cannot be created.
+            OSError: the directory cannot be created.
             DeadlineExceededError: a process did not arrive in time.
         """
         await atomicity.create_all(
@@ -207,9 +208,8 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     ) -> None:
         """Saves an object; afterwards the checkpoint is complete on disk.
 
-        All of several processes make the call. If one fails, the others raise
-        an error
-        that names it, and nothing is left behind.
+        If there are several processes, all make the call. If a process fails,
+        the others raise an error that names it, and nothing is left behind.
 
         Args:
             directory: absolute path of the checkpoint to make.
@@ -225,7 +225,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
             ValueError: the destination exists; the path is relative; the
                 handler refuses the object.
             OSError: files cannot be written.
-            DeadlineExceededError: another process did not arrive in time.
+            DeadlineExceededError: a process did not arrive in time.
         """
         told = self._told_save(directory, save_context)
         operation = self._processes().start_save(
@@ -261,7 +261,8 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     def _told_save(
         self, directory: PathLike, context: SaveContext | None
     ) -> MonitoredOperation:
-        """Returns a save that is reported to jax's listeners."""
+        """Returns a save whose start and end are reported to jax's listeners.
+        """
         options = self._multiprocessing_options or MultiprocessingOptions()
         return MonitoredOperation(
             directory,
@@ -288,10 +289,10 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         start_time: float,
         event: str,
     ) -> None:
-        """Makes the checkpoint exist, on the primary.
+        """Commits the checkpoint, on the primary.
 
         Args:
-            shared: where the handler has written.
+            shared: the directory that the handler has written.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
             start_time: the save's start time.
             event: the name under which the duration is reported to jax.
@@ -317,7 +318,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
             atomicity.record_saved_duration(start_time)
 
     def _before_commit(self) -> None:
-        """Called when the handler has written everything."""
+        """Does nothing; called when the handler has written everything."""
 
     def restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
         """Restores the object.
@@ -329,10 +330,10 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
             **kwargs: more objects to make the arguments from.
 
         Raises:
-            FileNotFoundError: there is no such directory.
+            FileNotFoundError: the directory does not exist.
             ValueError: the checkpoint was never committed, or the handler
                 refuses it.
-            DeadlineExceededError: another process did not arrive in time.
+            DeadlineExceededError: a process did not arrive in time.
         """
         operation = self._processes().start(
             "Checkpointer:restore_start", directory
@@ -354,7 +355,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """The part that this process restores; see `restore`."""
+        """Restores this process's part; see `restore`."""
         path = os.fspath(directory)
         _files.check_expanded(path)
         if not _files.checkpoint_exists(path):
@@ -379,9 +380,9 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
 
         Raises:
             NotADirectoryError: `directory` is a file.
-            ValueError: `_CHECKPOINT_METADATA` has fields of other types than
-                Orbax writes.
-            DataLossError: the files differ from those that were saved.
+            ValueError: `_CHECKPOINT_METADATA` has fields of types that Orbax
+                does not write.
+            DataLossError: the files differ from the saved files.
         """
         if isinstance(self._handler, CompositeCheckpointHandler):
             return self._handler.metadata(directory)
@@ -403,7 +404,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         return metadata
 
     def close(self) -> None:
-        """Closes the handler, and the store of metadata."""
+        """Closes the handler and the metadata store."""
         self._handler.close()
         if self._commit_options.metadata_store is not None:
             self._commit_options.metadata_store.close()

@@ -1,4 +1,4 @@
-"""Makes files and names durable that the engine does not write.
+"""Makes files and names durable that were not written by the engine.
 
 Bytes written to a URL are durable immediately.
 """
@@ -13,7 +13,7 @@ from holdfast import _files
 def sync(path: str) -> None:
     """Makes a file's contents, or the names in a directory, durable.
 
-    Does nothing for a directory if the file system does not support that.
+    Does nothing for a directory if its file system does not support this.
 
     Raises:
         OSError: the sync failed.
@@ -53,7 +53,7 @@ def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
         is_durable: sync the file; the caller must sync its name.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     with _files.open(path, "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,5 @@
-"""Checkpoint paths: which are complete, and the path objects for handlers."""
+"""Checkpoint paths: which checkpoints are complete, and path objects for
+handlers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ PathLike = str | os.PathLike[str]
 
 
 def handler_path(path: PathLike) -> Any:
-    """Returns the path object for a user's handler.
+    """Returns the path object that a user's handler gets.
 
     It is an `etils.epath.Path` in programs that use etils, as with Orbax, and
     otherwise a `pathlib.Path`. For a URL it is a RemotePath, with the same
@@ -28,7 +29,7 @@ def handler_path(path: PathLike) -> Any:
 
 
 def is_gcs_path(path: str | os.PathLike[str]) -> bool:
-    """True for `gs://` paths."""
+    """Returns whether the path begins with `gs://`."""
     return os.fspath(path).startswith("gs://")
 
 
@@ -39,7 +40,7 @@ def check_parents(path: str) -> None:
         NotADirectoryError: a parent is a file.
     """
     if _files.is_url(path):
-        return  # a bucket may have both
+        return  # in a bucket, a file may have the name of a directory
     parent = _files.dirname(path)
     while not _files.lexists(parent):
         parent = _files.dirname(parent)
@@ -64,12 +65,12 @@ def is_path_temporary(
     temporary_path_cls: Any | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> bool:
-    """Whether `path` is a checkpoint that was never committed.
+    """Returns whether `path` is a checkpoint that was never committed.
 
     Args:
         path: a directory.
-        temporary_path_cls: a class of temporary paths that decides; None means
-            that the options decide.
+        temporary_path_cls: a class of temporary paths that makes the decision;
+            None means the options do.
         atomicity_options: how checkpoints there are committed.
     """
     if temporary_path_cls is not None:
@@ -85,7 +86,8 @@ def is_path_finalized(
     temporary_path_cls: Any | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> bool:
-    """Whether `path` is a committed checkpoint; see `is_path_temporary`."""
+    """Returns whether `path` is a committed checkpoint; see
+    `is_path_temporary`."""
     if temporary_path_cls is not None:
         return _is_valid(temporary_path_cls.validate_final, path)
     return _engine.is_path_finalized(
@@ -111,7 +113,7 @@ class PathAwaitingCreation(Protocol):
     """
 
     def __truediv__(self, other: str | os.PathLike[str]) -> Any:
-        """Returns a path below, which the handler must create itself."""
+        """Returns a path below, which the handler must create."""
         ...
 
     @property

@@ -1,8 +1,7 @@
-"""A checkpoint that is being written, however it will be committed.
+"""A checkpoint that is being written and not committed yet.
 
 Usually the engine renames the checkpoint or writes its marker. If a program has
-its own class of temporary paths or its own metadata store, these are called
-instead.
+its own temporary-path class or metadata store, these are called instead.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ class Pending(Protocol):
 
     @property
     def directory(self) -> str:
-        """The directory for the files; absolute."""
+        """The absolute path of the directory for the files."""
 
     def adopt_item(self, name: str = "") -> None:
         """Declares an item that the engine has written into `directory`.
 
-        Its own digests are trusted; it is not read again.
+        The item's own digests are trusted, and the item is not read again.
 
         Args:
-            name: its directory's name; "" means `directory` itself.
+            name: the item's directory name; "" means `directory` itself.
         """
 
     def commit(
@@ -58,7 +57,7 @@ class Pending(Protocol):
         custom_metadata: str = "",
         is_v1: bool = False,
     ) -> None:
-        """Makes the checkpoint exist, durably.
+        """Commits the checkpoint durably.
 
         Args:
             item_handlers_json: the handlers' type strings as JSON.
@@ -78,7 +77,7 @@ class CommitOptions:
         file_options: modes of directories.
         atomicity_options: whether checkpoints are renamed or marked.
         metadata_store: writes `_CHECKPOINT_METADATA`; None means the engine.
-        temporary_path_class: makes and finalizes the directory, and overrides
+        temporary_path_class: creates and finalizes the directory, and overrides
             the atomicity options.
     """
 
@@ -94,7 +93,7 @@ class CommitOptions:
         )
 
     def temporary_path(self, path: str, store: Any | None = None) -> Any:
-        """Returns the temporary path of a checkpoint, or an item without
+        """Returns the temporary path of a checkpoint, or of an item without
         metadata.
 
         Args:
@@ -116,7 +115,7 @@ class CommitOptions:
 
 
 def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
-    """Makes the directory of a save.
+    """Creates the directory of a save.
 
     Args:
         path: the checkpoint's absolute path.
@@ -126,7 +125,7 @@ def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
     Raises:
         NotADirectoryError: a parent is a file.
         ValueError: the path exists.
-        OSError: the directory cannot be made.
+        OSError: the directory cannot be created.
     """
     check_parents(path)
     kind = options.path_class(path)
@@ -144,7 +143,7 @@ def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
         overwrite=overwrite,
         # Unless a rename was requested, the engine may commit without one.
         has_marker=False if is_asked and not has_marker else has_marker,
-        # The mode that mkdir would give it.
+        # The mode that mkdir would use.
         directory_mode=None if mode is None else mode & ~_umask(),
     )
     return pending
@@ -162,7 +161,7 @@ def make_directories(path: str, mode: int | None) -> None:
     """
     path = _files.abspath(path)
     if _files.is_url(path):
-        return  # buckets have no directories of their own
+        return  # buckets have no real directories
     missing = []
     parent = path
     while not _files.isdir(parent):
@@ -182,7 +181,7 @@ def _umask() -> int:
 
 
 class _OwnPending:
-    """A save that a class of temporary paths makes and finalizes.
+    """A save whose directory a temporary-path class creates and finalizes.
 
     Thread-safety: one thread at a time.
     """
@@ -255,23 +254,23 @@ class _OwnPending:
 
 
 def _set_aside(path: str, is_finalized: Callable[[str], bool]) -> str | None:
-    """Moves a checkpoint to a name that readers do not take for a step, and
-    cleanups do not take for a leftover.
+    """Moves a checkpoint to a name that readers do not accept as a step, and
+    that cleanups do not remove.
 
     Args:
         path: a checkpoint's path.
-        is_finalized: says whether a checkpoint is complete.
+        is_finalized: returns whether a checkpoint is complete.
 
     Returns:
-        Its new path; None if there was no checkpoint.
+        The checkpoint's new path; None if there was no checkpoint.
 
     Raises:
-        FailedPreconditionError: the path holds more than a checkpoint.
-        OSError: it cannot be moved.
+        FailedPreconditionError: the path contains more than a checkpoint.
+        OSError: the checkpoint cannot be moved.
     """
     aside = path + ".holdfast-replaced"
     if _files.lexists(aside):
-        # An earlier save died; one of the two is complete.
+        # An earlier save was interrupted; one of the two is complete.
         if _files.lexists(path) and is_finalized(path):
             _files.rmtree(aside)
         else:

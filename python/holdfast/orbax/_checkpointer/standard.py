@@ -1,7 +1,7 @@
 """PyTreeCheckpointer, and StandardCheckpointer, which saves in the background.
 
 A background save uses a snapshot: once `save` has returned, the caller may
-change every given array.
+change every array in the tree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.orbax.standard_checkpoint_handler import (
 
 
 class PyTreeCheckpointer(Checkpointer):
-    """`Checkpointer(PyTreeCheckpointHandler())`."""
+    """A `Checkpointer(PyTreeCheckpointHandler())`."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class StandardCheckpointer(AsyncCheckpointer):
         """Makes a checkpointer; see AsyncCheckpointer for the arguments.
 
         Args:
-            **kwargs: of StandardCheckpointHandler.
+            **kwargs: arguments of StandardCheckpointHandler.
         """
         super().__init__(
             StandardCheckpointHandler(
@@ -94,9 +94,9 @@ class StandardCheckpointer(AsyncCheckpointer):
         """Copies the state and starts to save it; waits for the previous save.
 
         Args:
-            directory: absolute path of the checkpoint to make.
+            directory: absolute path of the new checkpoint.
             state: a tree of arrays and numbers.
-            save_args: a tree like it of SaveArgs.
+            save_args: a tree like `state`, with SaveArgs as leaves.
             force: replace an existing checkpoint.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
 
@@ -119,7 +119,7 @@ class StandardCheckpointer(AsyncCheckpointer):
         *,
         strict: bool = True,
     ) -> Any:
-        """Restores a tree, after a running save has ended.
+        """Waits until a running save has ended, then restores a tree.
 
         Args:
             directory: the checkpoint's directory.
@@ -128,8 +128,9 @@ class StandardCheckpointer(AsyncCheckpointer):
             strict: refuse shapes that differ from the stored ones.
 
         Raises:
-            FileNotFoundError: there is no such directory.
-            ValueError: it was never committed, or the target does not match.
+            FileNotFoundError: the directory does not exist.
+            ValueError: the checkpoint was never committed, or the target does
+                not match.
             Exception: the error of the running save.
         """
         return super().restore(

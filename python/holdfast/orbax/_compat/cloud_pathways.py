@@ -1,6 +1,6 @@
-"""`_src.serialization.cloud_pathways_array_handler` of Orbax.
+"""Orbax's `_src.serialization.cloud_pathways_array_handler`.
 
-Libraries for Pathways import it wherever they run.
+Libraries for Pathways import it on any platform.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.orbax._type_handlers.arrays import ArrayHandler
 def extract_parent_dir_and_name(
     infos: Sequence[ParamInfo],
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """The directories above the arrays, and the arrays' names."""
+    """Returns the directories above the arrays, and the arrays' names."""
     return (
         [str(info.parent_dir) for info in infos],
         [str(info.name) for info in infos],
@@ -27,7 +27,7 @@ class CloudPathwaysArrayHandler(ArrayHandler):
     """The handler of a Pathways job; constructing it always raises."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Refuses.
+        """Always raises.
 
         Raises:
             NotImplementedError: always.

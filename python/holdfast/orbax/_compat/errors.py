@@ -1,4 +1,5 @@
-"""Translates engine errors to the exceptions that Orbax's callers expect."""
+"""Translates the engine's errors to the exceptions that callers of Orbax
+expect."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterator
 
 from holdfast import errors
 
-# TensorStore reports all of these as ValueError, which begins with the code.
+# TensorStore reports these errors as ValueError; the message begins with the
+# code.
 _CODE_OF_CLASS: dict[type[Exception], str] = {
     errors.DataLossError: "DATA_LOSS",
     errors.FailedPreconditionError: "FAILED_PRECONDITION",
@@ -29,7 +31,7 @@ def reading_error(error: Exception) -> Exception:
     for kind, code in _CODE_OF_CLASS.items():
         if isinstance(error, kind):
             text = f"{code}: {error}"
-            # Also a ValueError, but callers that must not ignore it can tell.
+            # Also a ValueError, but callers can recognise damage.
             is_damage = kind is errors.DataLossError
             return errors.DataLossError(text) if is_damage else ValueError(text)
     return error
@@ -37,7 +39,7 @@ def reading_error(error: Exception) -> Exception:
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Translates the engine's errors in its block to Orbax's."""
+    """Translates the engine's errors in the block to Orbax's errors."""
     try:
         yield
     except errors.HoldfastError as error:
@@ -49,8 +51,9 @@ def reading() -> Iterator[None]:
 
 @contextlib.contextmanager
 def as_builtin() -> Iterator[None]:
-    """Turns the engine's errors in its block into the classes that they stand
-    for: programs may compare those, which are Python's in Orbax."""
+    """Translates the engine's errors in the block to built-in classes.
+
+    Programs may compare classes, and Orbax raises the built-in ones."""
     try:
         yield
     except errors.NotFoundError as error:

@@ -1,8 +1,8 @@
-"""Classes of the real Orbax that count as ours.
+"""Orbax's own classes, which count as the classes here.
 
 A library's handler that derives from Orbax's CheckpointHandler works with
-holdfast just like one that derives from ours, because it has the same methods.
-Orbax is never imported for that.
+holdfast like a handler that derives from the class here, because it has the
+same methods. This never imports Orbax.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def derives_from(cls: type, name: str) -> Any:
     """Returns the result of `__subclasshook__`: True or NotImplemented.
 
     Args:
-        cls: the class in question.
+        cls: the class to check.
         name: the name of Orbax's class, in any module.
     """
     is_orbaxs = any(
@@ -30,8 +30,8 @@ def derives_from(cls: type, name: str) -> Any:
 
 
 def stands_for_orbaxs(cls: _ClassT) -> _ClassT:
-    """A class decorator that makes classes derived from Orbax's class of the
-    same name count as derived from this one."""
+    """Decorates a class: classes that derive from Orbax's class of the same
+    name count as derived from it."""
 
     def hook(asked: type, other: type, /) -> Any:
         if asked is cls:
@@ -43,7 +43,8 @@ def stands_for_orbaxs(cls: _ClassT) -> _ClassT:
 
 
 def orbax_args_registry() -> Any | None:
-    """Returns Orbax's own table of handlers and argument classes, if imported.
+    """Returns Orbax's own table of handlers and argument classes, or None if
+    Orbax was not imported.
 
     Libraries that import Orbax fill it with `register_with_handler`.
     """

@@ -1,4 +1,4 @@
-"""Stand-ins for names of Orbax that are not supported."""
+"""Placeholders for Orbax names that are not supported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Refused:
     _why = ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Refuses.
+        """Always raises.
 
         Raises:
             NotImplementedError: always.
@@ -32,8 +32,8 @@ def refused(module: str, name: str, why: str) -> Any:
     """Returns a class or a function that raises when called.
 
     Args:
-        module: its module.
-        name: its name; the name of a class begins with a capital letter.
+        module: the name's module.
+        name: the name; the name of a class begins with a capital letter.
         why: why it is not supported, and what to use instead.
     """
     about = "Not supported: calling it says so."

@@ -25,16 +25,16 @@ class MemoryProfiler(abc.ABC):
 
     @property
     def peak_usage_bytes(self) -> int:
-        """The most bytes used between start and end."""
+        """The most bytes in use between start and end."""
         return self._peak_usage_bytes
 
     @abc.abstractmethod
     def profiler_start(self) -> None:
-        """Called when a save begins."""
+        """Starts the measurement; called when a save begins."""
 
     @abc.abstractmethod
     def profiler_end(self) -> None:
-        """Called when the save's copies have been made."""
+        """Ends the measurement; called when the save's copies are made."""
 
     @property
     def peak_usage_gib(self) -> float:
@@ -42,11 +42,11 @@ class MemoryProfiler(abc.ABC):
         return self.peak_usage_bytes / _BYTES_PER_GIB
 
     def get_prev_blocking_time_sec(self) -> float:
-        """How many seconds the previous save was blocked."""
+        """Returns for how many seconds the previous save was blocked."""
         return 0.0
 
     def get_expected_surge_gib(self) -> float:
-        """The memory that other users are expected to need."""
+        """Returns the memory that other users are expected to need."""
         return 0.0
 
     @property
@@ -54,25 +54,25 @@ class MemoryProfiler(abc.ABC):
         """The memory of the machine.
 
         Raises:
-            NotImplementedError: the profiler does not know.
+            NotImplementedError: the profiler does not know it.
         """
         raise NotImplementedError
 
 
 class _Registered:
-    """The profiler of regulators that have none of their own."""
+    """The profiler of regulators that have no profiler of their own."""
 
     profiler: MemoryProfiler | None = None
 
 
 def register_memory_profiler(profiler: MemoryProfiler | None) -> None:
-    """Sets the profiler of regulators that have none of their own."""
+    """Sets the profiler of regulators that have no profiler of their own."""
     _Registered.profiler = profiler
 
 
 @contextlib.contextmanager
 def profiled() -> Iterator[None]:
-    """Runs the registered profiler, if any, around its body."""
+    """Runs the registered profiler, if any, during the block."""
     profiler = _Registered.profiler
     if profiler is None:
         yield
@@ -98,8 +98,8 @@ class MemoryRegulator:
         profiler: measures the peaks; None means the registered one.
         integral: sum of past errors, within `integral_windup_limit`.
         prev_error: the last error.
-        integral_windup_limit: bound of `integral`.
-        current_limit_bytes: the limit now, in bytes.
+        integral_windup_limit: limit of `integral`.
+        current_limit_bytes: the current limit, in bytes.
 
     Raises:
         ValueError: the limits are not positive or leave no room.
@@ -151,11 +151,11 @@ class MemoryRegulator:
             peak_memory_usage_gib: the save's peak memory.
             blocking_time_sec: ignored; accepted because Orbax has it.
             expected_surge_gib: memory to leave for other users; while this is
-                above 0, the limit does not rise and nothing is learnt.
+                above 0, the limit does not rise and the integral stays.
             total_memory_gib: the memory of the machine.
 
         Returns:
-            The next limit; the current one if a reading is invalid.
+            The next limit; the current limit if a reading is invalid.
         """
         del blocking_time_sec
         readings = (peak_memory_usage_gib, total_memory_gib)
@@ -204,11 +204,11 @@ class MemoryRegulator:
         *,
         expected_surge_bytes: float | None = None,
     ) -> int:
-        """The next limit in bytes, from the profiler's readings.
+        """Returns the next limit in bytes, from the profiler's readings.
 
         Args:
             current_limit_bytes: the limit to change; None means the current
-                one.
+                limit.
             expected_surge_bytes: memory to leave for other users; None asks the
                 profiler.
         """
@@ -234,12 +234,12 @@ class MemoryRegulator:
     def regulate(
         self, *, expected_surge_bytes: float | None = None
     ) -> Iterator[int]:
-        """Yields the limit, in bytes, for the save in its body, and profiles
-        it.
+        """Yields the limit, in bytes, for the save in the block, and profiles
+        that save.
 
         Raises:
-            ValueError: there is no profiler, or it is the registered one,
-                which saves start and end by themselves.
+            ValueError: there is no profiler, or it is the registered profiler,
+                which saves start and end themselves.
         """
         profiler = self.profiler
         if profiler is None:

@@ -1,6 +1,7 @@
 """Reports the same events as Orbax to jax's listeners (`jax.monitoring`).
 
-Nothing is reported unless the program has imported jax, as nobody can listen.
+Nothing is reported unless the program has imported jax, because without jax
+there are no listeners.
 Units: seconds.
 """
 
@@ -45,7 +46,7 @@ def record_scalar(name: str, value: float, **facts: Any) -> None:
 
 @contextlib.contextmanager
 def timed(*names: str) -> Iterator[None]:
-    """Reports the duration of its block under each name, if it did not fail."""
+    """Reports the duration of a block under each name if it succeeds."""
     start = time.time()
     yield
     duration = time.time() - start
@@ -55,12 +56,12 @@ def timed(*names: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class SaveContext:
-    """The time that a save's caller has spent on it before, in seconds.
+    """The time that a caller has already spent on a save, in seconds.
 
     Attributes:
-        checkpoint_start_time: when it began, in `time.time` seconds.
-        start_sync_duration_secs: waiting for other processes.
-        wait_prev_duration_secs: waiting for the previous save.
+        checkpoint_start_time: start of the save, in `time.time` seconds.
+        start_sync_duration_secs: time spent waiting for other processes.
+        wait_prev_duration_secs: time spent waiting for the previous save.
     """
 
     checkpoint_start_time: float
@@ -74,7 +75,7 @@ def _facts_of(path: Any) -> dict[str, Any]:
 
 
 class MonitoredOperation:
-    """A save or a load, of which listeners hear beginning and end."""
+    """A save or load whose beginning and end are reported to listeners."""
 
     def __init__(
         self,
@@ -85,14 +86,14 @@ class MonitoredOperation:
         primary_host: int | None = 0,
         context: SaveContext | None = None,
     ) -> None:
-        """The operation begins now.
+        """Records that the operation begins now.
 
         Args:
-            path: of the checkpoint.
-            is_save: or a load.
-            is_async: it goes on in the background.
-            primary_host: the process that reports; None means each.
-            context: what has happened before.
+            path: the checkpoint's path.
+            is_save: True for a save, False for a load.
+            is_async: whether it continues in the background.
+            primary_host: the process that reports; None means every process.
+            context: the time that was already spent on it.
         """
         self._made_at = time.time()
         self._context = context or SaveContext(self._made_at)
@@ -106,7 +107,7 @@ class MonitoredOperation:
         self._primary_host = primary_host
 
     def started(self) -> None:
-        """All processes have come."""
+        """Reports that all processes have arrived."""
         if self._is_save:
             sync_secs = time.time() - self._made_at
             record_duration(
@@ -116,7 +117,7 @@ class MonitoredOperation:
         self.begun()
 
     def begun(self) -> None:
-        """Like `started`, where nobody was waited for."""
+        """Like `started`, for an operation that waits for no process."""
         if is_primary_host(self._primary_host):
             record_event(f"{self._name}/start")
             if self._is_save:
@@ -128,10 +129,10 @@ class MonitoredOperation:
         record_event(f"{self._kind}/storage_type", **self._facts)
 
     def waited(self, duration_secs: float) -> None:
-        """The save before has ended.
+        """Reports that the previous save has ended.
 
         Args:
-            duration_secs: how long this one has waited.
+            duration_secs: how long this save waited for it.
         """
         record_duration(
             f"{self._kind}/blocking_wait_prev_duration_secs",
@@ -139,7 +140,7 @@ class MonitoredOperation:
         )
 
     def blocked(self) -> None:
-        """The caller can go on."""
+        """Reports that the caller can continue."""
         if not is_primary_host(self._primary_host):
             return
         end = time.time()
@@ -156,7 +157,7 @@ class MonitoredOperation:
             )
 
     def done(self) -> None:
-        """It has ended, well."""
+        """Reports that the operation has ended successfully."""
         if not is_primary_host(self._primary_host):
             return
         duration = time.time() - self.start_time
@@ -170,13 +171,14 @@ class MonitoredOperation:
 
 
 class Transfer:
-    """The leaves of a tree that are saved or loaded, and how fast."""
+    """The leaves of a tree that is saved or loaded, and the transfer rate."""
 
     def __init__(self, path: Any, primary_host: int | None = 0) -> None:
-        """It begins now.
+        """Records that the transfer begins now.
 
         Args:
-            path: of the item; or one that will be known when it ends.
+            path: the item's path, or a path that is known when the transfer
+                ends.
             primary_host: the process that reports; None reports nothing.
         """
         self._path = path
@@ -186,7 +188,7 @@ class Transfer:
         self._jax_bytes = 0
 
     def count(self, tree: Any) -> None:
-        """Takes the sizes of a tree's leaves."""
+        """Adds up the sizes of a tree's leaves."""
         if imported_jax() is None:
             return
         bytes_of_type: dict[type, int] = {}
@@ -203,17 +205,17 @@ class Transfer:
                 self._jax_bytes += size
 
     def copied(self) -> None:
-        """The caller may change the leaves of a save."""
+        """Reports that the caller may change the leaves of a save."""
         self._record("/jax/orbax/write/blocking_gbytes_per_sec")
 
     def written(self) -> None:
-        """The leaves are in files."""
+        """Reports that the leaves have been written to files."""
         self._record("/jax/orbax/write/gbytes_per_sec")
         self._record("/jax/orbax/write/gbytes", is_speed=False)
         self._record_worker("write")
 
     def read(self) -> None:
-        """The leaves have been loaded."""
+        """Reports that the leaves have been loaded."""
         self._record("/jax/checkpoint/read/gbytes_per_sec")
         self._record("/jax/checkpoint/read/gbytes", is_speed=False)
         self._record_worker("read")
@@ -231,7 +233,7 @@ class Transfer:
         record_scalar(name, value, **facts)
 
     def _record_worker(self, kind: str) -> None:
-        """Counts the work of this process on the jax.Arrays."""
+        """Reports this process's work on jax.Arrays."""
         if self._jax_bytes == 0:
             return
         worker = f"/jax/orbax/{kind}/worker"

@@ -1,9 +1,10 @@
 """Puts the values that one replica has read onto all replicas.
 
-A mesh's axis counts replicas: each index along it is a set of devices that
-hold all of an array. The devices of the primary replica bring its elements,
-all others zeros, and a sum over that axis gives every device its part. Bits
-are summed, not numbers, so that any element survives (-0.0, NaNs, booleans).
+One axis of a mesh is the axis of replicas: each index along it selects a set of
+devices that together hold the complete array. The devices of the primary
+replica supply its elements, and all other devices supply zeros. A sum over the
+axis then gives every device its part. The sum is over bits, not numbers, so
+every element survives (-0.0, NaNs, booleans).
 
 Units: bytes.
 """
@@ -24,22 +25,22 @@ from holdfast.orbax.multihost import (
     unique_processes_from_devices,
 )
 
-# While arrays are summed, three copies of them are in memory.
+# While arrays are summed, three copies of each are in memory.
 _COPIES = 3
 
 
 def replica_devices(mesh: Any, replica: int, axis: int) -> Any:
-    """The devices of a replica: an array of one dimension less."""
+    """Returns the devices of a replica, an array with one dimension less."""
     return np.take(mesh.devices, replica, axis=axis)
 
 
 def local_replica_sharding(sharding: Any, axis: int, preferred: int = 0) -> Any:
-    """The sharding over the devices of a replica that this process is in.
+    """Returns the sharding over the devices of this process's replica.
 
     Args:
-        sharding: over all replicas.
-        axis: the mesh's axis along which they lie.
-        preferred: the replica to take, of several.
+        sharding: the sharding over all replicas.
+        axis: the mesh axis of replicas.
+        preferred: the replica to choose if the process is in several.
 
     Raises:
         ValueError: the process has no device in the mesh.
@@ -62,7 +63,7 @@ def local_replica_sharding(sharding: Any, axis: int, preferred: int = 0) -> Any:
 
 
 def bytes_per_device(array: Any) -> int:
-    """The bytes that a device holds of an array, or of a ShapeDtypeStruct."""
+    """Returns the bytes of an array or ShapeDtypeStruct on a device."""
     shard_shape = array.sharding.shard_shape(array.shape)
     return int(math.prod(shard_shape) * array.dtype.itemsize)
 
@@ -72,17 +73,17 @@ def pieces(
     memory_limit_bytes: int | None,
     memory_scaling_factor: float | None,
 ) -> list[range]:
-    """Runs of arrays that are summed at once.
+    """Returns runs of arrays that are summed together.
 
     Args:
-        arrays: or ShapeDtypeStructs.
-        memory_limit_bytes: of a run, on one device; larger arrays go by
-            themselves.
-            None: what is free, by `memory_scaling_factor`.
-        memory_scaling_factor: the share of free memory.
+        arrays: jax.Arrays or ShapeDtypeStructs.
+        memory_limit_bytes: the limit for a run on one device; a larger array is
+            a run by itself. None means the free memory times
+            `memory_scaling_factor`.
+        memory_scaling_factor: the fraction of free memory to use.
 
     Raises:
-        ValueError: a factor larger than 1; memory of unknown size.
+        ValueError: the factor exceeds 1, or the size of memory is not known.
     """
     sizes = [bytes_per_device(array) for array in arrays]
     if memory_limit_bytes is None:
@@ -132,25 +133,25 @@ def broadcast_one_replica_to_all(
     memory_limit_bytes: int | None = None,
     memory_scaling_factor: float | None = 0.75,
 ) -> tuple[tuple[Any, ...], int]:
-    """Gives all replicas what one has.
+    """Copies the values of one replica to all replicas.
 
     All processes call it, with arrays of the same shapes and dtypes.
 
     Args:
-        arrays: jax.Arrays over one replica's devices; on processes outside of
-            it ShapeDtypeStructs with a NamedSharding like theirs. Arrays are
-            deleted.
-        mesh: of all replicas.
-        replica_axis_index: its axis along which they lie.
-        is_source: this process has the replica's arrays.
+        arrays: jax.Arrays over one replica's devices; on processes outside the
+            replica, ShapeDtypeStructs with the same NamedSharding. The arrays
+            are deleted.
+        mesh: the mesh of all replicas.
+        replica_axis_index: the mesh axis of replicas.
+        is_source: whether this process has the replica's arrays.
         memory_limit_bytes: see `pieces`.
         memory_scaling_factor: see `pieces`.
 
     Returns:
-        The arrays over the whole mesh, and how many sums that took.
+        The arrays over the complete mesh, and the number of sums.
 
     Raises:
-        ValueError: an array without a NamedSharding.
+        ValueError: an array has no NamedSharding.
     """
     jax = require_jax("a broadcast")
     runs = pieces(arrays, memory_limit_bytes, memory_scaling_factor)
@@ -175,7 +176,7 @@ def broadcast_one_replica_to_all(
 
 
 def _stack(array: Any, mesh: Any, axis: int, is_source: bool) -> Any:
-    """The array with a new first dimension, one index a replica."""
+    """Adds a first dimension to the array, with one index per replica."""
     jax = require_jax("a broadcast")
     sharding = array.sharding
     if not isinstance(sharding, jax.sharding.NamedSharding):
@@ -209,7 +210,7 @@ def _with_leading_axis(part: Any, device: Any) -> Any:
 
 
 def _sum_bits(stacked: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sums over the first dimension, where only one index is not zero."""
+    """Sums over the first dimension, along which only one index is not zero."""
     return tuple(_sum_bits_of(array) for array in stacked)
 
 

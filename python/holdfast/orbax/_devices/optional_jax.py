@@ -1,7 +1,7 @@
-"""jax, reached only when the program has it or asks for what needs it.
+"""Reaches jax only if the program has imported it or requests what needs it.
 
-Everything of holdfast.orbax that touches jax goes through this module, so that
-numpy trees need no jax.
+All code of holdfast.orbax that uses jax goes through this module, so numpy
+trees do not need jax.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from holdfast._lazy import importing
 
 
 def imported_jax() -> Any | None:
-    """The jax module if the program has imported it, else None.
+    """Returns the module jax if the program has imported it, or None.
 
-    Without it there can be no jax.Array, no sharding and no custom node.
+    Without jax there can be no jax.Array, no sharding and no custom node.
     """
     return sys.modules.get("jax")
 
 
 def require_jax(why: str) -> Any:
-    """The jax module.
+    """Returns the module jax.
 
     Args:
-        why: what needs it, for the message.
+        why: what needs jax, for the message.
 
     Raises:
         ImportError: jax is not installed.
@@ -41,19 +41,19 @@ def require_jax(why: str) -> Any:
 
 
 def is_jax_array(value: Any) -> bool:
-    """True for a jax.Array, typed PRNG keys included."""
+    """Returns whether the value is a jax.Array, including typed PRNG keys."""
     jax = imported_jax()
     return jax is not None and isinstance(value, jax.Array)
 
 
 def is_shape_dtype_struct(value: Any) -> bool:
-    """True for a jax.ShapeDtypeStruct."""
+    """Returns whether the value is a jax.ShapeDtypeStruct."""
     jax = imported_jax()
     return jax is not None and isinstance(value, jax.ShapeDtypeStruct)
 
 
 def is_prng_key_dtype(dtype: Any) -> bool:
-    """True for the extended dtype of typed PRNG keys."""
+    """Returns whether the dtype is the extended dtype of typed PRNG keys."""
     jax = imported_jax()
     if jax is None or dtype is None or isinstance(dtype, np.dtype):
         return False
@@ -62,7 +62,7 @@ def is_prng_key_dtype(dtype: Any) -> bool:
 
 @functools.cache
 def format_class() -> Any:
-    """jax's class of a sharding with a device-local layout."""
+    """Returns jax's class for a sharding with a device-local layout."""
     with importing:
         from jax.experimental import layout
 
@@ -70,20 +70,21 @@ def format_class() -> Any:
 
 
 def is_format(value: Any) -> bool:
-    """True for a sharding with a layout (`jax.experimental.layout.Format`)."""
+    """Returns whether the value is a sharding with a layout
+    (`jax.experimental.layout.Format`)."""
     return imported_jax() is not None and isinstance(value, format_class())
 
 
 def sharding_or_format(value: Any, support_format: bool) -> Any | None:
-    """The placement that a target leaf asks for.
+    """Returns the placement that a target leaf requests.
 
     Args:
         value: a jax.Array, ShapeDtypeStruct, ArrayMetadata or anything else.
-        support_format: keep a jax leaf's layout with its sharding.
+        support_format: include a jax leaf's layout with its sharding.
 
     Returns:
-        A jax Sharding or Format, or ShardingMetadata; None where the leaf
-        names none.
+        A jax Sharding or Format, or ShardingMetadata; None if the leaf requests
+        no placement.
     """
     if not hasattr(value, "sharding"):
         return None
@@ -99,7 +100,7 @@ def sharding_or_format(value: Any, support_format: bool) -> Any | None:
 
 
 def single_device_sharding(device: Any) -> Any:
-    """The sharding that keeps a whole array on one device."""
+    """Returns the sharding that puts a complete array on one device."""
     jax = require_jax("placing an array on a device")
     make = getattr(jax.sharding, "make_single_device_sharding", None)
     return (make or jax.sharding.SingleDeviceSharding)(device)

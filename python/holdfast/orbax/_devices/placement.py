@@ -1,6 +1,6 @@
 """Decides the shape and sharding that a stored array is restored with.
 
-Nothing is read here. All shapes and origins are in elements.
+Reads nothing. All shapes and origins are in elements.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Shape = tuple[int, ...]
 def place(
     sharding: Any, shape: Shape, dtype: Any, prng_impl: str | None = None
 ) -> Any:
-    """The buffers of an array over the devices of a sharding.
+    """Returns the buffers of an array over the devices of a sharding.
 
     Args:
         sharding: a jax Sharding or a Format.
-        shape: the whole array's.
-        dtype: the buffers'.
-        prng_impl: makes typed PRNG keys of the array.
+        shape: the shape of the complete array.
+        dtype: the dtype of the buffers.
+        prng_impl: the implementation, if the array holds typed PRNG keys.
 
     Returns:
         A Placement of `_jax_arrays`.
 
     Raises:
-        ValueError: `sharding` is neither; or the shape cannot be divided so.
+        ValueError: `sharding` is neither, or cannot divide the shape.
     """
     jax = require_jax("restoring a jax.Array")
     with importing:
@@ -52,7 +52,7 @@ def place(
 
 
 def requested_sharding(args: Any) -> Any:
-    """The jax Sharding or Format that restore arguments ask for, or None."""
+    """Returns the Sharding or Format that the arguments request, or None."""
     mesh = getattr(args, "mesh", None)
     mesh_axes = getattr(args, "mesh_axes", None)
     if mesh is not None and mesh_axes is not None:
@@ -67,15 +67,15 @@ def requested_sharding(args: Any) -> Any:
 def physical_request(
     shape: Shape | None, dtype: Any, sharding: Any
 ) -> tuple[Shape | None, Any]:
-    """Shape and sharding of the stored array for a leaf's wishes.
+    """Returns shape and sharding of the stored array for a requested leaf.
 
-    Typed PRNG keys are stored as their key data, which has one dimension more.
-    Other arrays pass through.
+    Typed PRNG keys are stored as their key data, which has one more dimension.
+    For other arrays the arguments are returned unchanged.
 
     Args:
-        shape: the wanted one, or None.
-        dtype: the wanted one, or None.
-        sharding: the wanted one.
+        shape: the requested shape, or None.
+        dtype: the requested dtype, or None.
+        sharding: the requested sharding.
     """
     if shape is None or not is_prng_key_dtype(dtype):
         return shape, sharding
@@ -91,11 +91,11 @@ def physical_request(
 
 
 def check_shape(placement: Any, stored: Shape, strict: bool) -> None:
-    """Refuses a shape that the stored array cannot be restored as.
+    """Checks that the stored array can be restored with the placement's shape.
 
     Raises:
-        ValueError: another shape than the stored one, when `strict`; another
-            rank.
+        ValueError: with `strict`, the shape differs from the stored one; the
+            rank differs.
     """
     if placement.shape == stored:
         return
@@ -109,9 +109,9 @@ def check_shape(placement: Any, stored: Shape, strict: bool) -> None:
 
 
 def stored_part(buffer: Buffer, stored: Shape) -> Shape | None:
-    """The extents of the part of a box that is stored: its beginning.
+    """Returns the extents of the part of a box that is stored, from its origin.
 
-    None: nothing of it is.
+    Returns None if no part of the box is stored.
     """
     part = tuple(
         min(extent, whole - start)

@@ -12,7 +12,7 @@ from holdfast.orbax._restore.source import SHARDING_FILE
 
 
 class ShardingFile:
-    """An item's `_sharding`, read when it is first asked for an entry."""
+    """The `_sharding` file of an item, read on first use."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -20,7 +20,7 @@ class ShardingFile:
 
     @functools.cached_property
     def exists(self) -> bool:
-        """Whether the item has one."""
+        """Returns whether the item has this file."""
         return _files.exists(self._file)
 
     @functools.cached_property
@@ -29,7 +29,7 @@ class ShardingFile:
             return _engine.recorded_shardings(self._directory) or {}
 
     def __getitem__(self, name: str) -> str:
-        """The JSON text of a parameter's sharding; "" for an empty entry.
+        """Returns a parameter's sharding as JSON text; "" for an empty entry.
 
         Raises:
             ValueError: there is no entry, or the file is not JSON.

@@ -24,7 +24,8 @@ def recorded_name(handler_type: type[Any]) -> str:
 class CheckpointHandler(abc.ABC):
     """The base class of handlers; a Checkpointer makes their work atomic.
 
-    Handlers that derive from Orbax's class of this name count as derived.
+    Handlers that derive from Orbax's class of the same name count as derived
+    from this class.
     """
 
     @abc.abstractmethod
@@ -36,18 +37,18 @@ class CheckpointHandler(abc.ABC):
         """Reads the object back."""
 
     def metadata(self, directory: Any) -> Any | None:
-        """Returns the object's metadata without reading all of the object."""
+        """Returns the object's metadata without reading the complete object."""
         return None
 
     def finalize(self, directory: Any) -> None:  # noqa: B027
-        """Called once after all writes and before the commit."""
+        """Does nothing; called once after all writes and before the commit."""
 
     def close(self) -> None:  # noqa: B027
         """Releases everything that the handler holds."""
 
     @classmethod
     def typestr(cls) -> str:
-        """The string that names this kind of handler in checkpoints."""
+        """Returns the string that names this kind of handler in checkpoints."""
         return recorded_name(cls)
 
 

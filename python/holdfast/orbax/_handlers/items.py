@@ -24,11 +24,11 @@ _OURS = "holdfast.orbax."
 
 
 class ItemHandlers:
-    """Handlers of items: given ones, and those that arguments determine.
+    """Handlers of items: given handlers, and handlers chosen by arguments.
 
     An item keeps its first handler. An item named without a handler gets the
-    handler of its first arguments; so does any other item, unless some items
-    were named.
+    handler of its first arguments. If no item was named, this applies to any
+    item.
 
     Thread-safety: one call at a time.
     """
@@ -39,7 +39,7 @@ class ItemHandlers:
         items_and_handlers: Mapping[str, CheckpointHandler | None],
         handler_registry: CheckpointHandlerRegistry | None,
     ) -> None:
-        """Makes the table.
+        """Creates the table.
 
         Args:
             item_names: items without handlers.
@@ -72,7 +72,7 @@ class ItemHandlers:
             self.registry.add(name, restore_args, handler)
 
     def _registered(self) -> dict[str, CheckpointHandler]:
-        """The first handler of each item that has an entry."""
+        """Returns the first handler of each item that has an entry."""
         found: dict[str, CheckpointHandler] = {}
         for (name, _), handler in self.registry.get_all_entries().items():
             if name is not None:
@@ -80,7 +80,7 @@ class ItemHandlers:
         return found
 
     def known(self) -> dict[str, CheckpointHandler | None]:
-        """Each item's last handler; None for items that are only named."""
+        """Returns the last handler of each item, None for items only named."""
         known: dict[str, CheckpointHandler | None] = {
             name: handler
             for (name, _), handler in self.registry.get_all_entries().items()
@@ -95,7 +95,7 @@ class ItemHandlers:
 
         Args:
             name: the item's name.
-            args: its arguments; None for a known handler.
+            args: the item's arguments; None requests a known handler.
 
         Raises:
             ValueError: no handler is known; the item's handler does not accept

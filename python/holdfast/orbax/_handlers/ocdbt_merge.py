@@ -24,20 +24,20 @@ async def merge_ocdbt_per_process_files(
 ) -> None:
     """Merges `ocdbt.process_*` into the database of the directory.
 
-    The merged database refers to their values, so they must stay. Does nothing
-    if
-    there are no such databases.
+    The merged database refers to their values, so they must not be deleted.
+    Does nothing if these databases do not exist.
 
     Args:
         directory: the item's directory.
         ts_context: ignored; accepted because Orbax has it.
-        use_zarr3: arrays are zarr 3, which are not validated.
+        use_zarr3: whether arrays are zarr 3, which are not validated.
         enable_validation: refuse arrays without metadata or without chunks.
-        store_ocdbt_metadata_and_values_separately: not part of this release.
+        store_ocdbt_metadata_and_values_separately: not supported.
 
     Raises:
-        ValueError: an incomplete array, or a damaged database.
-        NotImplementedError: the last option.
+        ValueError: an array is incomplete, or a database is damaged.
+        NotImplementedError: `store_ocdbt_metadata_and_values_separately` is
+            set.
     """
     del ts_context
     if store_ocdbt_metadata_and_values_separately:
@@ -63,7 +63,7 @@ def merge_now(directory: Any, validate: bool) -> None:
         validate: refuse zarr 2 arrays without metadata or without chunks.
 
     Raises:
-        ValueError: an incomplete array, or a damaged database.
+        ValueError: an array is incomplete, or a database is damaged.
     """
     path = os.fspath(directory)
     try:
@@ -75,7 +75,7 @@ def merge_now(directory: Any, validate: bool) -> None:
 
 
 def has_unmerged(directory: Any) -> bool:
-    """Whether process databases exist without a merged database."""
+    """Returns whether process databases exist without a merged database."""
     path = os.fspath(directory)
     if _files.exists(os.path.join(path, MANIFEST_FILE)):
         return False
@@ -93,8 +93,8 @@ def get_process_index_for_subdir(
     """Returns the id of this process's database; None if there is no database.
 
     Args:
-        use_ocdbt: arrays are stored in databases.
-        override_ocdbt_process_id: instead of the process's index.
+        use_ocdbt: whether arrays are stored in databases.
+        override_ocdbt_process_id: replaces the process's index.
     """
     if not use_ocdbt:
         return None

@@ -12,7 +12,8 @@ _SaveArgs = TypeVar("_SaveArgs")
 
 
 class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
-    """Saves and restores a tree with another handler, but its own arguments.
+    """Saves and restores a tree with another handler, but has its own
+    arguments.
 
     Thread-safety: one call at a time.
     """
@@ -23,7 +24,7 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
     def _impl_args(
         self, item: Any, save_args: Any, args: _SaveArgs | None
     ) -> Any:
-        """Makes the other handler's arguments from those of `save`.
+        """Makes the other handler's arguments from the arguments of `save`.
 
         Raises:
             ValueError: the tree cannot be saved.
@@ -40,15 +41,15 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
 
         Args:
             directory: any object with an absolute path.
-            item: instead of `args`.
-            save_args: instead of `args`.
+            item: with `save_args`, replaces `args`.
+            save_args: with `item`, replaces `args`.
             args: what to save.
 
         Raises:
-            ValueError: the tree cannot be saved; a relative path.
+            ValueError: the tree cannot be saved, or the path is relative.
             TypeError: `custom_metadata` is not a JSON value.
             OSError: the files cannot be written.
-            Exception: what a type handler raises.
+            Exception: the error of a type handler.
         """
         self._impl.save(directory, args=self._impl_args(item, save_args, args))
 
@@ -61,14 +62,15 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
     ) -> Any:
         """Like `save`, but the returned futures write the files.
 
-        The tree is copied before this returns. Args and errors are `save`'s.
+        The tree is copied before the call returns. Arguments and errors are the
+        same as for `save`.
         """
         return await self._impl.async_save(
             directory, args=self._impl_args(item, save_args, args)
         )
 
     def metadata(self, directory: Any) -> TreeMetadata:
-        """The metadata of each leaf, without reading any values.
+        """Returns the metadata of each leaf, without reading any values.
 
         Raises:
             FileNotFoundError: there is no `_METADATA`.
@@ -86,7 +88,7 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
             directory: the item's directory.
 
         Raises:
-            ValueError: the processes' data does not fit together.
+            ValueError: the data of the processes does not match.
         """
         self._impl.finalize(directory)
 

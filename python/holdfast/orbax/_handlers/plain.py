@@ -1,4 +1,4 @@
-"""Handlers whose argument classes were never registered."""
+"""Wrappers for handlers whose argument classes were never registered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.orbax.checkpoint_args import (
 
 
 class PlainHandler(CheckpointHandler):
-    """A handler without registered arguments, which gets the caller's
+    """Wraps a handler without registered arguments; passes it the caller's
     arguments.
     """
 

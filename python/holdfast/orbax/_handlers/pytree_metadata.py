@@ -51,13 +51,13 @@ def read_metadata(
 
     Args:
         directory: the item's directory.
-        options: the handlers that describe leaves, and the containers.
+        options: the handlers that describe leaves, and the containers to use.
 
     Raises:
         FileNotFoundError: the item has no `_METADATA`.
         DataLossError: the item had `_METADATA` when it was saved.
         ValueError: the metadata of the tree or of a leaf cannot be read.
-        Exception: what a type handler raises.
+        Exception: the error of a type handler.
     """
     file = os.path.join(os.fspath(directory), TREE_METADATA_FILE)
     if not _files.isfile(file):
@@ -80,7 +80,7 @@ def _describe(source: Source, options: RestoreOptions) -> TreeMetadata:
 
 
 def _describe_leaves(source: Source, options: RestoreOptions) -> list[Any]:
-    """The description of each leaf of the source."""
+    """Returns the description of each leaf of the source."""
     describer = Describer(source, options.metadata_options)
     kinds = HandlerKinds(options.registry)
 
@@ -113,7 +113,7 @@ def _describe_others(
     others: dict[str, list[int]],
     described: list[Any],
 ) -> None:
-    """Asks handlers for the metadata of their leaves."""
+    """Gets the metadata of leaves from their handlers."""
     parameter = parameters_of(source)
 
     def infos(indices: list[int]) -> list[Any]:
@@ -166,7 +166,7 @@ class Describer:
         self._sharding_file = ShardingFile(source.path)
         self._shardings: dict[str, Any] = {}
         self._zarr: dict[str, Any] = {}
-        # These are frozen, so leaves with equal storage can share one.
+        # StorageMetadata is frozen, so leaves with equal storage can share one.
         self._storages: dict[Any, StorageMetadata] = {}
         # The previous leaf's layout, and its dtype and storage.
         self._layout: Any = None

@@ -67,11 +67,11 @@ _FINGERPRINTS: contextvars.ContextVar[bool] = contextvars.ContextVar(
 def saving_as(
     policy: DeltaPolicy | None, *, fingerprints: bool = False
 ) -> Iterator[None]:
-    """Sets, beyond Orbax's options, how items prepared in the block are stored.
+    """Sets storage options that Orbax lacks, for items prepared in the block.
 
     Args:
-        policy: says which items are deltas of the previous step, and which are
-            full; None means that all are full.
+        policy: decides which items are deltas of the previous step, and which
+            are full; None means that all are full.
         fingerprints: store fingerprints in full items.
     """
     every = None if policy is None else policy.anchor_every
@@ -86,12 +86,13 @@ def saving_as(
 
 @dataclasses.dataclass(frozen=True)
 class SaveOptions:
-    """How the item is stored; each as the handler's option of that name.
+    """How the item is stored; the members have the names of the handler's
+    options.
 
     Attributes:
         registry: handlers of leaf types; None means the standard handlers.
-        byte_limiter: bounds the bytes written at once.
-        device_host_byte_limiter: bounds the bytes copied from devices at once.
+        byte_limiter: limits the bytes being written.
+        device_host_byte_limiter: limits the bytes being copied from devices.
         processes: the processes that save together; None means all.
     """
 
@@ -113,9 +114,9 @@ class HandlerLeaves:
     """The arguments that one handler is called with.
 
     Attributes:
-        handler: that handler.
+        handler: the handler.
         values: n leaves.
-        infos: n parameters, still without their directory.
+        infos: n parameters, without their directory.
         args: n arguments.
     """
 
@@ -135,11 +136,11 @@ class PreparedSave:
     """A captured tree, which can be written without the caller's tree.
 
     Attributes:
-        tree: the engine's tree, which only names leaves of other handlers.
+        tree: the engine's tree; it only names the leaves of other handlers.
         options: the engine's options.
         others: the leaves that other handlers write.
         processes: the processes that write the tree together.
-        anchor_every: one step in this many is full, and the others are deltas;
+        anchor_every: one of this many steps is full, and the others are deltas;
             None means that all are full.
     """
 
@@ -153,14 +154,14 @@ class PreparedSave:
         """Calls the other handlers concurrently.
 
         Args:
-            directory: the item's, which exists.
+            directory: the item's directory, which exists.
 
         Returns:
-            Their futures.
+            The handlers' futures.
 
         Raises:
-            Exception: a handler has raised it; the futures of other handlers
-                have ended by then.
+            Exception: the error of a handler; by then the futures of the other
+                handlers have ended.
         """
         directory = as_path(directory)
         return await futures_of(
@@ -168,7 +169,8 @@ class PreparedSave:
         )
 
     def options_at(self, path: str) -> dict[str, Any]:
-        """The engine's options, including those that depend on storage."""
+        """Returns the engine's options, including those that depend on the
+        storage."""
         name = "ocdbt_target_data_file_bytes"
         if self.options[name] is not None:
             return self.options
@@ -182,20 +184,19 @@ class PreparedSave:
     ) -> None:
         """Writes the item's files into an existing directory.
 
-        Each of several processes writes its part. After that, the primary makes
-        an item
-        from the parts with `finish_item`.
+        If there are several processes, each writes its part. Then the primary
+        makes an item from the parts with `finish_item`.
 
         Args:
             directory: the item's directory.
             futures: the result of `serialize`; None calls `serialize` here.
-            is_cancelled: asked repeatedly whether to stop.
+            is_cancelled: called repeatedly; True stops the write.
 
         Raises:
             CancelledError: `is_cancelled` returned True.
             OSError: the files cannot be written.
             ValueError: the path is relative, or the tree cannot be stored.
-            Exception: what another handler raises.
+            Exception: the error of another handler.
         """
         path = os.fspath(directory)
         check_absolute(path)
@@ -227,7 +228,7 @@ _PART_PREFIX = "_HOLDFAST_PART_"
 
 
 def has_parts(directory: Any) -> bool:
-    """Whether processes have written an unfinished item there."""
+    """Returns whether processes have written an unfinished item there."""
     names = _files.listdir(os.fspath(directory))
     return any(name.startswith(_PART_PREFIX) for name in names)
 
@@ -244,11 +245,11 @@ def finish_item(
     Args:
         directory: the item's directory.
         processes: the processes that wrote it; this one is the primary.
-        use_ocdbt: arrays are stored in databases.
+        use_ocdbt: whether arrays are stored in databases.
         adopt_existing: whether other handlers have also written files.
 
     Raises:
-        ValueError: parts are missing or do not fit together.
+        ValueError: parts are missing or do not match.
         OSError: files cannot be read or written.
     """
     path = os.fspath(directory)
@@ -274,8 +275,8 @@ async def futures_of(calls: Iterable[Awaitable[Any]]) -> list[Any]:
         calls: each returns a list of futures, or None.
 
     Raises:
-        Exception: the error of the first failed call; the futures of other
-            calls have ended by then.
+        Exception: the error of the first call that failed; by then the futures
+            of other calls have ended.
     """
     results = await asyncio.gather(*calls, return_exceptions=True)
     failures = [r for r in results if isinstance(r, BaseException)]
@@ -291,7 +292,7 @@ def wait_for_all(futures: Iterable[Any]) -> None:
     """Waits for every future, then raises the first failure.
 
     Raises:
-        Exception: what a future raises.
+        Exception: the error of a future.
     """
     failure: BaseException | None = None
     for future in futures:
@@ -323,9 +324,9 @@ def prepare_save(
 
     Args:
         item: the tree.
-        save_args: a tree like `item` of SaveArgs.
+        save_args: a tree like `item`, with SaveArgs as leaves.
         custom_metadata: a JSON value for `_METADATA`.
-        options: how to store it.
+        options: how to store the tree.
         snapshot: copy everything that the caller may change afterwards.
 
     Raises:
@@ -367,13 +368,13 @@ def prepare_save(
 
 
 class _HandlerTable:
-    """The handlers of leaves, by the class of the leaf."""
+    """The handlers of leaves, by the leaf's class."""
 
     def __init__(
         self, registry: TypeHandlerRegistry | None, processes: Processes
     ) -> None:
         self._registry = registry_or_standard(registry)
-        # None if the engine serves the class.
+        # None if the engine handles the class.
         self._others: dict[type, TypeHandler | None] = {}
         self._jax_options: dict[str, Any] | None = None
         self.processes = processes
@@ -383,7 +384,7 @@ class _HandlerTable:
         """Returns the leaf's handler; None if the engine does its work.
 
         Raises:
-            ValueError: no handler serves the type.
+            ValueError: no handler supports the type.
         """
         kind = type(leaf)
         if kind not in self._others:
@@ -402,20 +403,21 @@ class _HandlerTable:
         return None
 
     def adapt(self) -> Any:
-        """The `adapt` of `build_tree`, with the options of jax.Arrays."""
+        """Returns the `adapt` for `build_tree`, with the options for
+        jax.Arrays."""
         if self._jax_options is None:
             return adapt
         return make_adapt(**self._jax_options)
 
 
 def is_served_by_engine(handler: Any) -> bool:
-    """Whether the engine does what the handler would."""
+    """Returns whether the engine can do the handler's work."""
     ask = getattr(handler, "is_served_by_engine", None)
     return ask is not None and bool(ask())
 
 
 def _fits(handler: Any, leaf: Any) -> bool:
-    """Whether the engine would store the leaf under the handler's type
+    """Returns whether the engine would store the leaf under the handler's type
     string."""
     typestr = handler.typestr()
     if is_jax_array(leaf):
@@ -487,7 +489,7 @@ def _json_text(custom_metadata: Any) -> str:
         raise TypeError(
             "Failed to encode `custom_metadata` metadata as JSON object. Please"
             " ensure your `custom_metadata` is JSON-serializable."
-        ) from error  # which names the key and a remedy
+        ) from error  # this names the key and a remedy
 
 
 def _args_of_leaves(
@@ -496,7 +498,7 @@ def _args_of_leaves(
     """Returns the arguments of each leaf; None means the defaults.
 
     Raises:
-        ValueError: `save_args` has another structure.
+        ValueError: `save_args` has a different structure.
     """
     if save_args is None:
         return [None] * len(flat.leaves)
@@ -512,7 +514,7 @@ def _engine_args(
     """Returns, by parameter name, the arguments of the engine's leaves.
 
     Raises:
-        AttributeError: a dtype that is not a numpy dtype.
+        AttributeError: a dtype is not a numpy dtype.
     """
     if all(leaf_args is None for leaf_args in args):
         return {}
@@ -528,7 +530,7 @@ def _engine_args(
 def _check_leaves(
     flat: structure.FlatTree, table: _HandlerTable
 ) -> list[TypeHandler | None]:
-    """Returns the handler of each leaf; refuses leaves in Orbax's words.
+    """Returns the handler of each leaf; refuses leaves with Orbax's messages.
 
     Raises:
         ValueError: a type cannot be saved; an array has zero size.
@@ -552,7 +554,7 @@ def _check_leaves(
 def _check_array(
     flat: structure.FlatTree, i: int, processes: Processes
 ) -> None:
-    """Refuses an array that cannot be saved here.
+    """Checks that an array can be saved here.
 
     Raises:
         ValueError: the array has zero size, or is only on one process.

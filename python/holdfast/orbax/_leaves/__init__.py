@@ -1,1 +1,1 @@
-"""Moves one leaf to the files and back."""
+"""Writes single leaves to files and reads them."""

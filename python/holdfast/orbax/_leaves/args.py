@@ -21,12 +21,13 @@ _WARNING_PERIOD_SECONDS = 12 * 60 * 60.0
 
 
 def is_placeholder(value: Any) -> bool:
-    """True for `...`, a leaf that is neither saved nor restored."""
+    """Returns whether the value is `...`, a leaf that is neither saved nor
+    restored."""
     return value is PLACEHOLDER
 
 
 class _RareWarning:
-    """A warning that is logged only now and then."""
+    """A warning that is logged only occasionally."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -56,13 +57,13 @@ class SaveArgs(metaclass=abc.ABCMeta):  # noqa: B024
 
     Attributes:
         aggregate: deprecated; ignored, with a warning.
-        dtype: a numpy dtype to store instead of the leaf's own.
-        chunk_byte_size: upper bound of a chunk's decoded bytes.
+        dtype: a numpy dtype to store instead of the leaf's own dtype.
+        chunk_byte_size: the most decoded bytes of a chunk.
         shard_axes: axes to split first when chunks are made smaller.
-        write_chunk_shape: shape of one written object, in elements; a divisor
-            of the shard's shape. Needs zarr 3.
-        read_chunk_shape: shape of the chunks inside it; a divisor of
-            `write_chunk_shape`. Needs zarr 3.
+        write_chunk_shape: shape of one written object, in elements; it divides
+            the shard's shape. Needs zarr 3.
+        read_chunk_shape: shape of the chunks inside a written object; it
+            divides `write_chunk_shape`. Needs zarr 3.
     """
 
     aggregate: bool = False
@@ -107,13 +108,13 @@ class ArrayRestoreArgs(RestoreArgs):
     """How one leaf is restored as a jax.Array.
 
     Attributes:
-        mesh: with `mesh_axes`, gives a NamedSharding.
+        mesh: with `mesh_axes`, defines a NamedSharding.
         mesh_axes: a PartitionSpec.
         sharding: a jax Sharding, a Format, or ShardingMetadata.
         global_shape: in elements; None means the stored shape.
-        shape: the same as `global_shape`.
-        strict: refuse a shape that differs from the stored one; else pad with
-            zeros, or cut, at the end of each dimension.
+        shape: a synonym of `global_shape`.
+        strict: refuse a shape that differs from the stored one. If False, pad
+            with zeros or truncate at the end of each dimension.
 
     Raises:
         ValueError: `shape` and `global_shape` differ.
@@ -146,10 +147,10 @@ class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
     """Like `ArrayRestoreArgs`, for SingleReplicaArrayHandler.
 
     Attributes:
-        single_replica_sharding: deprecated; the devices of one replica follow
-            from `sharding`.
-        replica_axis_index: unused, from older releases; the handler's counts.
-        primary_replica_id: unused, from older releases; the handler's counts.
+        single_replica_sharding: deprecated; the devices of a replica are
+            derived from `sharding`.
+        replica_axis_index: unused; replaced by the handler's argument.
+        primary_replica_id: unused; replaced by the handler's argument.
     """
 
     single_replica_sharding: Any | None = None
@@ -164,7 +165,7 @@ class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
 
 
 def default_restore_type(args: RestoreArgs) -> Any:
-    """Returns the type to restore a leaf without a recorded type as.
+    """Returns the type as which to restore a leaf that has no recorded type.
 
     Raises:
         ValueError: `args` are not RestoreArgs.

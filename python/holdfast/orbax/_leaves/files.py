@@ -1,4 +1,4 @@
-"""Helpers that all saves of leaves share, with or without a tree."""
+"""Helpers shared by all saves of leaves, with or without a tree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def engine_args(args: SaveArgs) -> EngineSaveArgs:
     Orbax's own SaveArgs have no chunk shapes.
 
     Raises:
-        AttributeError: a dtype that is not a numpy dtype.
+        AttributeError: the dtype is not a numpy dtype.
     """
     dtype = args.dtype
     name = None
@@ -50,7 +50,7 @@ def engine_args(args: SaveArgs) -> EngineSaveArgs:
 
 
 def check_storable(array: Any) -> None:
-    """Refuses arrays of dtypes that cannot be stored.
+    """Checks that an array's dtype can be stored.
 
     Raises:
         ValueError: the dtype cannot be stored.
@@ -67,8 +67,8 @@ def _shape(shape: Any) -> tuple[int, ...] | None:
 
 
 def has_any(args: SaveArgs) -> bool:
-    """Whether any argument is set."""
-    # Not by ==: numpy's float64 equals None.
+    """Returns whether any argument is set."""
+    # Do not use ==, because numpy's float64 equals None.
     return (
         args.dtype is not None
         or args.chunk_byte_size is not None
@@ -106,7 +106,7 @@ def budget_options(limiter: ByteLimiter | None) -> dict[str, int]:
 
 
 def check_absolute(path: str) -> None:
-    """Refuses a relative path, like Orbax's storage.
+    """Refuses a relative path, as Orbax's storage does.
 
     Raises:
         ValueError: the path is relative.
@@ -123,10 +123,10 @@ def as_path(directory: Any) -> Any:
 
 
 def common_ocdbt_setting(infos: Sequence[ParamInfo]) -> bool:
-    """Whether the parameters are stored in a database.
+    """Returns whether the parameters are stored in a database.
 
     Raises:
-        ValueError: the parameters disagree, or do not say.
+        ValueError: the parameters contradict each other, or do not say.
     """
     use_ocdbt = infos[0].is_ocdbt_checkpoint
     for info in infos:
@@ -144,7 +144,7 @@ def common_ocdbt_setting(infos: Sequence[ParamInfo]) -> bool:
 def commit(
     work: Callable[[], Any], infos: Sequence[ParamInfo], name: str
 ) -> Future[Any]:
-    """A future that runs `work` once the parameters' directory exists."""
+    """Returns a future that runs `work` once the directory exists."""
 
     def run(_: Any) -> Any:
         await_paths_now(infos)
@@ -174,5 +174,5 @@ async def await_paths(infos: Sequence[ParamInfo]) -> None:
 def args_or_defaults(
     args: Sequence[Any] | None, kind: type, count: int
 ) -> Sequence[Any]:
-    """Returns the arguments, or `count` default ones."""
+    """Returns the arguments, or `count` default arguments."""
     return args or [kind()] * count

@@ -12,8 +12,7 @@ from typing import Protocol
 
 
 class ByteLimiter(Protocol):
-    """A budget that handlers reserve memory from, and release it to.
-    """
+    """A budget from which handlers reserve memory, to release it later."""
 
     async def wait_for_bytes(self, requested_bytes: int) -> None:
         """Returns once that many bytes may be used."""
@@ -23,20 +22,20 @@ class ByteLimiter(Protocol):
 
 
 class LimitInFlightBytes:
-    """A `ByteLimiter` with an upper bound.
+    """A `ByteLimiter` with a limit.
 
     Attributes:
-        max_bytes: the bound; a single request must stay below it.
+        max_bytes: the limit; a single request must be below it.
     """
 
     def __init__(self, num_bytes: int) -> None:
-        """Makes a limiter.
+        """Creates a limiter.
 
         Args:
-            num_bytes: the bound, in bytes.
+            num_bytes: the limit, in bytes.
 
         Raises:
-            ValueError: the bound is not positive.
+            ValueError: the limit is not positive.
         """
         if num_bytes <= 0:
             raise ValueError(
@@ -48,14 +47,14 @@ class LimitInFlightBytes:
 
     @property
     def max_bytes(self) -> int:
-        """The bound, in bytes."""
+        """The limit, in bytes."""
         return self._max_bytes
 
     def check(self, requested_bytes: int) -> None:
-        """Refuses a request that could never be granted.
+        """Checks that a request can be granted.
 
         Raises:
-            ValueError: the request is not below the bound.
+            ValueError: the request is not below the limit.
         """
         if requested_bytes >= self._max_bytes:
             raise ValueError(
@@ -67,7 +66,7 @@ class LimitInFlightBytes:
         """Waits until that many bytes are free, and reserves them.
 
         Raises:
-            ValueError: the request is not below the bound.
+            ValueError: the request is not below the limit.
         """
         self.check(requested_bytes)
         async with self._changed:
@@ -84,11 +83,11 @@ class LimitInFlightBytes:
             self._changed.notify_all()
 
     def wait_for_bytes_sync(self, requested_bytes: int) -> None:
-        """`wait_for_bytes` for callers outside of an event loop."""
+        """Calls `wait_for_bytes` outside an event loop."""
         asyncio.run(self.wait_for_bytes(requested_bytes))
 
     def release_bytes_sync(self, requested_bytes: int) -> None:
-        """`release_bytes` for callers outside of an event loop."""
+        """Calls `release_bytes` outside an event loop."""
         asyncio.run(self.release_bytes(requested_bytes))
 
 
@@ -105,10 +104,10 @@ class UnlimitedInFlightBytes:
 
 
 def get_byte_limiter(concurrent_bytes: int | None = None) -> ByteLimiter:
-    """Returns the limiter for a bound in bytes; None means no bound.
+    """Returns a limiter for a number of bytes; None means no limit.
 
     Raises:
-        ValueError: the bound is not positive.
+        ValueError: the limit is not positive.
     """
     if concurrent_bytes is None:
         return UnlimitedInFlightBytes()
@@ -124,10 +123,10 @@ def get_byte_limiter(concurrent_bytes: int | None = None) -> ByteLimiter:
 async def reserved_bytes(
     byte_limiter: ByteLimiter, nbytes: int
 ) -> AsyncIterator[None]:
-    """Holds `nbytes` of a limiter while its body runs.
+    """Reserves `nbytes` of a limiter during the block.
 
     Raises:
-        ValueError: the request could never be granted.
+        ValueError: the request can never be granted.
     """
     await byte_limiter.wait_for_bytes(nbytes)
     try:

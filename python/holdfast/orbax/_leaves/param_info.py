@@ -1,4 +1,4 @@
-"""ParamInfo: what a handler is told about a leaf, besides the caller's
+"""ParamInfo: describes a leaf to its handler, in addition to the caller's
 arguments."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class TransferPriority(enum.Enum):
     """When a jax.Array is copied to the host during a save.
 
     SYNCHRONOUS arrays are copied before the call returns. If
-    `save_device_host_concurrent_gb` bounds the copies, the other arrays are
+    `save_device_host_concurrent_gb` limits the copies, the other arrays are
     copied in the background: first ASYNCHRONOUS_PRIORITIZED, then
     ASYNCHRONOUS_DEPRIORITIZED.
     """
@@ -26,7 +26,7 @@ class TransferPriority(enum.Enum):
 
 
 class IsPrioritizedKeyFn(Protocol):
-    """Says how the leaf at a key path is prioritized."""
+    """Returns whether the leaf at a key path is prioritized."""
 
     def __call__(self, keypath: tuple[Any, ...]) -> Any: ...
 
@@ -35,21 +35,21 @@ class ParamInfo:
     """Describes one parameter to its handler.
 
     Attributes:
-        name: its keys joined with dots.
+        name: the parameter's keys, joined with dots.
         keypath: jax's key path in the tree; None if there is no tree.
-        skip_deserialize: no handler reads the parameter.
+        skip_deserialize: whether handlers skip the parameter.
         byte_limiter: limits the bytes being written or read.
         device_host_byte_limiter: limits the bytes being copied from devices.
-        is_ocdbt_checkpoint: arrays are stored in an OCDBT database.
-        use_compression: chunks are compressed with zstd.
-        use_zarr3: arrays are zarr 3, else zarr 2.
+        is_ocdbt_checkpoint: whether arrays are stored in an OCDBT database.
+        use_compression: whether chunks are compressed with zstd.
+        use_zarr3: whether arrays are zarr 3 instead of zarr 2.
         ocdbt_target_data_file_size: bytes of a data file; 0 means no limit.
         ts_context: resources of storage drivers; not used by the engine.
         value_typestr: the handler's type string for the value.
         enable_pinned_host_transfer: copy through pinned memory.
         raise_array_data_missing_error: raise for a missing chunk instead of
             reading zeros.
-        write_shape: what one device wrote, in elements.
+        write_shape: the shape that one device wrote, in elements.
         is_prioritized_key_fn: prioritizes copies from devices.
     """
 
@@ -100,7 +100,7 @@ class ParamInfo:
         """The item's directory.
 
         Raises:
-            ValueError: it does not exist yet.
+            ValueError: the directory does not exist yet.
         """
         if _is_awaited(self._parent_dir):
             raise ValueError(
@@ -147,7 +147,7 @@ class ParamInfo:
             self._path = self._parent_dir / self.name
 
     def __repr__(self) -> str:
-        # Messages that quote it must read like Orbax's.
+        # Error messages that quote this must match Orbax's.
         return (
             "<orbax.checkpoint._src.serialization.types.ParamInfo object at"
             f" {id(self):#x}>"

@@ -1,6 +1,7 @@
 """Decides, before anything is read, what each stored leaf becomes.
 
-The functions are pure, on dataclasses; `reader` executes the plans.
+The functions here are pure and work on dataclasses; `reader` executes the
+plans.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Kind(enum.Enum):
     SCALAR = enum.auto()  # a Python number, or the requested type
     JAX = enum.auto()
     STRING = enum.auto()
-    OTHER = enum.auto()  # made by a user's handler
+    OTHER = enum.auto()  # built by a user's handler
 
 
 @dataclasses.dataclass(slots=True)
@@ -77,14 +78,14 @@ def plan_leaf(
     Args:
         name: the parameter's name.
         stored: where the leaf is stored, or None.
-        entry: its recorded metadata.
+        entry: the recorded metadata of the leaf.
         args: the caller's arguments.
         keypath: returns the text of the key path, for messages.
         kind_of: maps types to kinds.
         options: whether empty namedtuples are restored.
 
     Raises:
-        ValueError: no leaf can have this type, or the leaf has no value.
+        ValueError: a leaf cannot have this type, or the leaf has no value.
     """
     requested = args.restore_type or entry.value_type
     if entry.skip_deserialize or is_empty_typestr(requested):
@@ -111,11 +112,11 @@ def lookup_error(
 def complete_args(target: Any, args: Any) -> RestoreArgs:
     """Completes the restore arguments of one leaf of the caller's item.
 
-    If strict array arguments lack shape or dtype, these come from the item.
+    If strict array arguments lack shape or dtype, the item supplies them.
 
     Args:
         target: the item's leaf.
-        args: the caller's `restore_args` at that place.
+        args: the caller's `restore_args` for that leaf.
     """
     if type(args) is RestoreArgs:  # faster than checking base classes
         return args

@@ -1,7 +1,7 @@
 """Executes leaf plans: one pass over the files for all leaves.
 
-Memory for every result is allocated first; the engine then fills it in parallel
-and in file order.
+Memory for every result is allocated first; the engine then fills the results in
+parallel and in file order.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ _NO_SHARDING_WARNING = (
 
 @dataclasses.dataclass(frozen=True)
 class ArraysAt:
-    """Where arrays are looked for; also for messages.
+    """Where to look for arrays; also used in messages.
 
     Attributes:
         path: the item's directory.
-        use_ocdbt: they are in a database there; None means as `_METADATA` says.
+        use_ocdbt: whether the arrays are in a database there; None follows
+            `_METADATA`.
         metadata_key: name of an array's metadata file.
         byte_limiter: limits the bytes being read; None means the engine's
             budget.
@@ -72,12 +73,12 @@ def read_leaves(plans: list[LeafPlan], arrays_at: ArraysAt) -> list[Any]:
 
 
 class _Reader:
-    """One call's memory, requests and caches."""
+    """The memory, requests and caches of one call."""
 
     def __init__(self, arrays_at: ArraysAt) -> None:
         self._arrays_at = arrays_at
-        # The checkpoint of all plans; boxes to fill; and, by plan index, (leaf,
-        # dtype) of complete arrays to make.
+        # The checkpoint of all plans; the boxes to fill; and, by plan index,
+        # (leaf, dtype) of complete arrays to create.
         self._checkpoint: Any = None
         self._requests: list[Request] = []
         self._wholes: dict[int, tuple[int, Any]] = {}
@@ -86,8 +87,8 @@ class _Reader:
         self._has_warned = False
 
     def read(self, plans: list[LeafPlan]) -> list[Any]:
-        # Errors come in Orbax's order: missing leaves first, then shapes that
-        # cannot be divided, then shapes that do not fit.
+        # Raise errors in Orbax's order: missing leaves first, then shapes that
+        # cannot be divided, then shapes that do not match.
         if self._arrays_at.use_ocdbt is not True:
             for plan in plans:
                 if plan.kind in (Kind.NUMPY, Kind.SCALAR):
@@ -146,11 +147,12 @@ class _Reader:
             return _engine.deserialize_strings(STRINGS_FILE, [place])[0]
 
     def _array_leaf(self, plan: LeafPlan) -> StoredLeaf:
-        """The stored array.
+        """Returns the stored array.
 
         Raises:
-            FileNotFoundError: its directory or metadata file is missing.
-            ValueError: it cannot be opened.
+            FileNotFoundError: the array's directory or metadata file is
+                missing.
+            ValueError: the array cannot be opened.
         """
         stored = plan.stored
         problem = None if stored is None else stored.info.problem
@@ -250,7 +252,7 @@ def _as_scalar(array: np.ndarray[Any, Any], convert: Any) -> Any:
 
 
 def _parse_sharding(text: str) -> Any | None:
-    """The recorded sharding; logs and returns None if it is unusable."""
+    """Returns the recorded sharding; logs and returns None if unusable."""
     if not text:
         return None
     try:

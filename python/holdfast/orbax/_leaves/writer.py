@@ -1,4 +1,4 @@
-"""Writes arrays of parameters into a directory, without a tree around them.
+"""Writes arrays of parameters into a directory, without a tree.
 
 Handlers of single types use this: their arrays go to `ocdbt.process_0` (or to
 files), where a merge or the save of the item finds them.
@@ -21,7 +21,7 @@ from holdfast.orbax.multihost import is_primary_host, process_index
 
 
 class _DirectoryLocks:
-    """One lock per directory: a database has one writer at a time."""
+    """One lock per directory, because a database has one writer at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,9 +71,9 @@ class SerializedArrayMetadata:
 
     Attributes:
         param_name: the parameter's name.
-        write_shape: what one device wrote.
+        write_shape: the shape that one device wrote.
         chunk_shape: the shape of the stored chunks.
-        ext_metadata: e.g. {"random_key_impl": "threefry2x32"}, or None.
+        ext_metadata: such as {"random_key_impl": "threefry2x32"}, or None.
     """
 
     param_name: str
@@ -84,13 +84,15 @@ class SerializedArrayMetadata:
 
 @dataclasses.dataclass(frozen=True)
 class LeafWriter:
-    """Writes arrays of one handler.
+    """Writes the arrays of one handler.
 
     Attributes:
-        metadata_key: name of array metadata files; None means the format's.
+        metadata_key: name of array metadata files; None means the format's
+            default.
         process_id: the id of the process's database; None means the process's
             index.
-        primary_host: the process that describes arrays; None means each.
+        primary_host: the process that describes arrays; None means every
+            process.
         is_partial: whether other processes write the rest of the arrays.
     """
 
@@ -105,7 +107,7 @@ class LeafWriter:
         infos: Sequence[ParamInfo],
         args: Sequence[SaveArgs],
     ) -> list[SerializedArrayMetadata]:
-        """Writes arrays; in a database they become one generation.
+        """Writes arrays; in a database they form one generation.
 
         Args:
             arrays: the arrays of all parameters.
@@ -116,7 +118,7 @@ class LeafWriter:
             How each array was stored.
 
         Raises:
-            ValueError: arguments do not fit an array.
+            ValueError: arguments do not match an array.
             OSError: files cannot be written.
         """
         info = infos[0]

@@ -1,1 +1,1 @@
-"""The steps of a run, as a manager of checkpoints sees them."""
+"""The steps of a run, as seen by a checkpoint manager."""

@@ -1,4 +1,4 @@
-"""The arguments of a manager's save and restore, and what it returns."""
+"""The arguments of a manager's save and restore, and their results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
 
 
 def check_args(items: Any, args: Any, is_single: bool) -> None:
-    """Refuses arguments of the wrong kind.
+    """Checks the kinds of arguments.
 
     Raises:
-        ValueError: the arguments are of the wrong kind.
+        ValueError: an argument has the wrong kind.
     """
     if isinstance(items, CheckpointArgs):
         raise ValueError(
@@ -60,9 +60,9 @@ def legacy_args(
         items: the items to save, or the restore targets: the single item, or
             items by name, or None.
         options: the options, in the same form.
-        is_single: steps hold a single item.
-        is_save: whether a step is saved. Otherwise it is restored, and an item
-            may have only options.
+        is_single: whether steps hold a single item.
+        is_save: whether the arguments are for a save. Those for a restore may
+            have only options for an item.
 
     Raises:
         ValueError: an item's handler is not known.
@@ -85,7 +85,7 @@ def _args_types(
     """Returns the classes of an item's save and restore arguments.
 
     Raises:
-        ValueError: there is no such item.
+        ValueError: the item does not exist.
     """
     for (name, _), handler in registry.get_all_entries().items():
         if name == item_name:

@@ -1,4 +1,4 @@
-"""The work of a manager after a save, in the background."""
+"""The background work of a manager after a save."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class FinalizeThread(threading.Thread):
     """
 
     def __init__(self, step: int, work: Callable[[], None]) -> None:
-        """Makes the thread without starting it.
+        """Creates the thread without starting it.
 
         Args:
-            step: its number.
-            work: what to do.
+            step: the step's number.
+            work: the function to run.
         """
         super().__init__(name="save_finalize")
         self.step = step
@@ -45,7 +45,8 @@ class FinalizeThread(threading.Thread):
         self._told = threading.local()
 
     def start(self) -> None:
-        """Starts; or does the work here if the system cannot start a thread."""
+        """Starts the thread, or runs the work here if the system cannot start
+        a thread."""
         try:
             super().start()
         except RuntimeError:
@@ -58,14 +59,14 @@ class FinalizeThread(threading.Thread):
             self._error = error
 
     def wait(self) -> None:
-        """Waits for the end.
+        """Waits until the work has ended.
 
         Raises:
             Exception: the error of the work, once in each thread.
         """
         if threading.current_thread() is self:
             return
-        if self.ident is not None:  # otherwise it has run in `start`
+        if self.ident is not None:  # otherwise the work ran in `start`
             self.join()
         if self._error is None or getattr(self._told, "is_told", False):
             return
@@ -74,9 +75,9 @@ class FinalizeThread(threading.Thread):
 
 
 class SaveProgress:
-    """Whether a save is running, the same on all processes.
+    """Whether a save is running; the same on all processes.
 
-    Thread-safety: any thread may ask.
+    Thread-safety: any thread may call `get`.
     """
 
     def __init__(
@@ -84,22 +85,22 @@ class SaveProgress:
         multiprocessing_options: MultiprocessingOptions,
         async_options: AsyncOptions | None,
     ) -> None:
-        """No save is running.
+        """Starts in the state that no save is running.
 
         Args:
-            multiprocessing_options: which processes agree.
-            async_options: how long to wait for them.
+            multiprocessing_options: the processes that agree on the state.
+            async_options: how long to wait for these processes.
         """
         self._options = multiprocessing_options
         self._timeout_secs = (async_options or AsyncOptions()).timeout_secs
         self._is_running = threading.Event()
 
     def get(self) -> bool:
-        """Whether a save is running."""
+        """Returns whether a save is running."""
         return self._is_running.is_set()
 
     def set(self, is_running: bool) -> None:
-        """Sets the state once all processes have met.
+        """Sets the state once all processes have arrived.
 
         Raises:
             DeadlineExceededError: a process did not arrive in time.

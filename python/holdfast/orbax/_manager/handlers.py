@@ -37,7 +37,7 @@ def check_exclusive(
     item_handlers: ItemHandlers | None,
     handler_registry: CheckpointHandlerRegistry | None,
 ) -> None:
-    """Refuses arguments that exclude each other.
+    """Checks for arguments that exclude each other.
 
     Raises:
         ValueError: the arguments exclude each other.
@@ -103,17 +103,17 @@ def make_checkpointer(
     is_async: bool,
     timeout_secs: int | None = None,
 ) -> Checkpointer:
-    """The checkpointer that saves and restores steps.
+    """Returns the checkpointer that saves and restores steps.
 
     Args:
         handler: the handler of a step's items.
         options: the manager's options.
         is_async: save in the background.
-        timeout_secs: the timeout of the caller's own checkpointers, if the
-            options have none.
+        timeout_secs: the timeout of the caller's own checkpointers, used if the
+            options have no timeout.
 
     Raises:
-        ValueError: the options do not fit.
+        ValueError: the options contradict each other.
     """
     common: dict[str, Any] = {
         "multiprocessing_options": options.multiprocessing_options,
@@ -142,7 +142,7 @@ def checkpointer_of_checkpointers(
     """Returns a checkpointer that saves like the caller's checkpointers.
 
     Raises:
-        ValueError: they are not Checkpointers, or the primary host is not 0.
+        ValueError: these are not Checkpointers, or the primary host is not 0.
     """
     primary = options.multiprocessing_options.primary_host
     if primary != 0:
@@ -189,7 +189,7 @@ def handler_of_items(
     item_handlers: ItemHandlers | None,
     options: CheckpointManagerOptions,
 ) -> CompositeCheckpointHandler:
-    """Returns the handler of items that are named, or have handlers.
+    """Returns the handler of items that are named or have handlers.
 
     Raises:
         ValueError: there is no primary host and there are no handlers.

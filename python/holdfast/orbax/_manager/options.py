@@ -58,19 +58,21 @@ class CheckpointManagerOptions:
         enable_async_checkpointing: save in the background.
         async_options: options of background saves.
         multiprocessing_options: which processes take part.
-        should_save_fn: called with the step and the latest one; says whether
-            to save, instead of `save_interval_steps` and `save_on_steps`.
-        file_options: how files are made.
+        should_save_fn: called with the step and the latest step; returns
+            whether to save. Replaces `save_interval_steps` and
+            `save_on_steps`.
+        file_options: how files are created.
         atomicity_options: how steps are committed.
         save_root_metadata: write the manager's metadata.
-        temporary_path_class: makes and finalizes the directories of steps and
+        temporary_path_class: creates and finalizes the directories of steps and
             items, and overrides `atomicity_options`.
-        save_decision_policy: says when to save, instead of the options above.
-        preservation_policy: says what to keep, instead of the options above.
+        save_decision_policy: decides when to save; replaces the options above.
+        preservation_policy: decides which steps to keep; replaces the options
+            above.
         prevent_write_metrics: do not store metrics.
-        enable_should_save_is_saving_in_progress_check: tell policies whether
+        enable_should_save_is_saving_in_progress_check: pass to policies whether
             a save is running.
-        enable_per_process_directory_creation: each process makes directories.
+        enable_per_process_directory_creation: each process creates directories.
         lightweight_initialize: do not read the times and metrics of steps
             when the manager is created.
         deltas: store most steps as changes since the previous step
@@ -141,13 +143,13 @@ def continuous_checkpointing_options(
 
     Args:
         target_interval_steps: the interval, in steps; at least 1.
-        options: more fields of CheckpointManagerOptions. Every step stays
-            unless one of these removes some.
+        options: more fields of CheckpointManagerOptions. Every step is kept,
+            unless one of these options removes steps.
 
     Raises:
         ValueError: the interval is less than 1, or the options contradict each
             other.
-        TypeError: no option has this name, or `save_decision_policy` is one.
+        TypeError: an option is unknown, or is `save_decision_policy`.
     """
     if target_interval_steps < 1:
         raise ValueError(
@@ -164,7 +166,7 @@ def continuous_checkpointing_options(
 
 @dataclasses.dataclass
 class _ShouldSaveFnPolicy(EnginePolicy):
-    """Asks the user's function."""
+    """Calls the user's function."""
 
     should_save_fn: Any
 
@@ -190,14 +192,14 @@ class _KeepByOptions(preservation_policy.EnginePolicy):
 
 
 def save_policy_of(options: CheckpointManagerOptions) -> SaveDecisionPolicy:
-    """Returns the options' policy, or one made from the older options."""
+    """Returns the options' policy, or a policy made from the older options."""
     if options.save_decision_policy is not None:
         return options.save_decision_policy
     return _SaveByOptions(options)
 
 
 def keep_policy_of(options: CheckpointManagerOptions) -> PreservationPolicy:
-    """Returns the options' policy, or one made from the older options.
+    """Returns the options' policy, or a policy made from the older options.
 
     Raises:
         ValueError: the options have both a policy and older options.

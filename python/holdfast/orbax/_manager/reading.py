@@ -1,4 +1,4 @@
-"""The reading half of a manager: steps, items, metrics and metadata."""
+"""The part of a manager that reads: steps, items, metrics and metadata."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ReadingManager:
     """The steps in a directory, and restores from them.
 
     A derived class sets the attributes declared here. Orbax's names with an
-    underscore exist for libraries' managers that derive from Orbax's
+    underscore exist for managers in libraries that derive from Orbax's manager
     (doc/clients.md). Thread-safety: one call at a time.
     """
 
@@ -71,10 +71,10 @@ class ReadingManager:
         return self._directory
 
     def all_steps(self, read: bool = False) -> Sequence[int]:
-        """The steps, in order.
+        """Returns the steps, in order.
 
         Args:
-            read: look for the steps again, like `reload`.
+            read: find the steps again, like `reload`.
         """
         if read:
             log.warning(
@@ -84,14 +84,15 @@ class ReadingManager:
         return [info.step for info in self._checkpoints.all()]
 
     def latest_step(self) -> int | None:
-        """The last saved step; None without steps."""
+        """Returns the last saved step; None without steps."""
         infos = self._checkpoints.all()
         return infos[-1].step if infos else None
 
     def best_step(self) -> int | None:
-        """The step whose metrics are best; the last one without `best_fn`.
+        """Returns the step with the best metrics, or the last step if there is
+        no `best_fn`.
 
-        None without steps that have metrics; NaN is never the best.
+        Returns None if no step has metrics; NaN is never the best.
         """
         best_fn = self._options.best_fn
         if best_fn is None:
@@ -103,21 +104,20 @@ class ReadingManager:
         return None if best is None else infos[best].step
 
     def reload(self) -> None:
-        """Looks for the steps again."""
+        """Finds the steps again."""
         self._checkpoints.set(self._load_checkpoint_infos())
 
     def _load_checkpoint_infos(
         self, skip_metadata_read: bool = False
     ) -> list[CheckpointInfo]:
-        """The committed steps in order.
+        """Returns the committed steps in order.
 
-        A directory that only has the name of a step does not count, or a policy
-        could
-        count it as kept, or delete it.
+        A directory that only has the name of a step does not count; otherwise a
+        policy could count it as kept, or delete it.
 
         Args:
-            skip_metadata_read: leave out times and metrics, which are otherwise
-                read on first use.
+            skip_metadata_read: omit times and metrics, which are otherwise read
+                on first use.
         """
         # A user's own format may need the directory.
         is_standard = is_standard_name_format(self._name_format)
@@ -144,10 +144,10 @@ class ReadingManager:
         """Restores a step's single item, or its named items.
 
         Args:
-            step: its number; None means the last step.
-            items: instead of `args`, the target, or targets by item.
-            restore_kwargs: instead of `args`, options, or options by item.
-            directory: another directory of steps.
+            step: the step's number; None means the last step.
+            items: replaces `args`: the target, or targets by item.
+            restore_kwargs: replaces `args`: options, or options by item.
+            directory: a different directory of steps.
             args: the single item's arguments, or a Composite of arguments; None
                 restores every item as stored.
 
@@ -155,11 +155,12 @@ class ReadingManager:
             The single item, or a Composite of items.
 
         Raises:
-            FileNotFoundError: there are no steps, or not this one.
-            KeyError: there is no such item.
-            ValueError: the arguments do not fit; the step was never committed.
+            FileNotFoundError: there are no steps, or `step` does not exist.
+            KeyError: an item does not exist.
+            ValueError: the arguments do not match, or the step was never
+                committed.
             DataLossError: the last step was committed and is damaged.
-            Exception: an item's handler has raised it.
+            Exception: the error of an item's handler.
         """
         newest = None
         if step is None and directory is None:
@@ -210,7 +211,7 @@ class ReadingManager:
         return default_item(restored) if is_single else restored
 
     def _chosen_step(self, step: int | None, directory: Any) -> int:
-        """Returns the given step, or the last one.
+        """Returns the given step, or the last step.
 
         Raises:
             FileNotFoundError: there are no steps.
@@ -231,7 +232,7 @@ class ReadingManager:
         """Returns the directory of a step, existing or not.
 
         Raises:
-            ValueError: the user's name format does not find it.
+            ValueError: the user's name format does not find the step.
         """
         step = step_number(step)
         name_format = self._options.step_name_format
@@ -251,7 +252,7 @@ class ReadingManager:
         return self._options.best_fn is not None
 
     def _is_single_item(self, path: Any) -> bool:
-        """Whether steps hold a single item; the first requested step
+        """Returns whether steps hold a single item; the first requested step
         decides."""
         if self._holds_single_item is None:
             self._holds_single_item = _files.exists(path / DEFAULT_ITEM_NAME)
@@ -261,13 +262,13 @@ class ReadingManager:
         """Returns the single item's metadata, or a Composite of the items'
         metadata.
 
-        An item whose handler is not known yet has None.
+        The metadata is None for an item whose handler is not known yet.
 
         Args:
-            step: its number.
+            step: the step's number.
 
         Raises:
-            FileNotFoundError: there is no such step.
+            FileNotFoundError: the step does not exist.
             ValueError: `step` is None, or the metadata cannot be read.
         """
         if step is None:
@@ -281,10 +282,10 @@ class ReadingManager:
         """Returns the metrics that were saved with a step, or None.
 
         Args:
-            step: its number.
+            step: the step's number.
 
         Raises:
-            ValueError: they cannot be read.
+            ValueError: the metrics cannot be read.
         """
         path = (
             self._get_read_step_directory(step, self._directory)
@@ -296,18 +297,18 @@ class ReadingManager:
             return None
 
     def metadata(self, step: int | None = None) -> Any:
-        """Metadata of a step, or of the run.
+        """Returns the metadata of a step, or of the run.
 
         Args:
-            step: its number; None means the run.
+            step: the step's number; None means the run.
 
         Returns:
             A StepMetadata, or a RootMetadata.
 
         Raises:
-            FileNotFoundError: there is no such step.
+            FileNotFoundError: the step does not exist.
             OSError: the run's metadata cannot be read.
-            ValueError: the metadata has other types than Orbax writes.
+            ValueError: the metadata contains types that Orbax does not write.
         """
         if step is not None:
             return self._metadata_of(step)

@@ -42,7 +42,7 @@ def make_root(
     Raises:
         NotImplementedError: only some processes take part, so the program must
             create the directory.
-        OSError: it cannot be created.
+        OSError: the directory cannot be created.
     """
     if options.active_processes is not None:
         raise NotImplementedError(
@@ -55,14 +55,14 @@ def make_root(
 
 
 def check_root(directory: Any, steps: Sequence[Any]) -> None:
-    """Refuses a directory that is a step, or an item of one.
+    """Refuses a directory that is a step, or an item of a step.
 
     Args:
-        directory: the directory where a manager has looked for steps.
-        steps: the steps that it has found.
+        directory: the directory in which a manager looked for steps.
+        steps: the steps that it found.
 
     Raises:
-        ValueError: the directory is a checkpoint itself.
+        ValueError: the directory is itself a checkpoint.
     """
     if not steps:
         _engine.check_may_hold_steps(os.fspath(directory))
@@ -99,8 +99,8 @@ def read_run_metadata(directory: Any) -> RootMetadata:
     """Reads the run's metadata; empty if there is no metadata.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it has other types than Orbax writes.
+        OSError: the metadata cannot be read.
+        ValueError: it contains types that Orbax does not write.
     """
     path = os.path.join(directory, METADATA_ITEM_NAME)
     return read_root_metadata(path) if _files.exists(path) else RootMetadata()

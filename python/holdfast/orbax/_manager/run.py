@@ -39,10 +39,10 @@ class CheckpointInfo:
     """A step in a manager's list.
 
     Attributes:
-        step: its number.
-        time: when it was committed, in UTC.
-        metrics: the metrics saved with it, or None.
-        path: its directory.
+        step: the step's number.
+        time: the time of the commit, in UTC.
+        metrics: the metrics saved with the step, or None.
+        path: the step's directory.
     """
 
     step: int
@@ -73,7 +73,8 @@ class _Facts:
 
     @functools.cached_property
     def of_path(self) -> dict[str, tuple[int, str | None]]:
-        """Nanoseconds since 1970 and metrics, for steps that still exist."""
+        """Returns nanoseconds since 1970 and metrics, for steps that still
+        exist."""
         rows = _engine.describe_steps(self._paths)
         return {path: (time, text) for _, path, _, time, text in rows}
 
@@ -81,8 +82,8 @@ class _Facts:
 class _StoredInfo(CheckpointInfo):
     """A step in the directory.
 
-    A run may have thousands of steps, and most are only counted. The times and
-    metrics of all steps are read together on first use.
+    A run may have thousands of steps, most of which are only counted. The times
+    and metrics of all steps are read together on first use.
     """
 
     def __init__(self, found: Any, facts: _Facts) -> None:
@@ -128,7 +129,7 @@ def new_info(
 
 
 def reached_preemption(step: int) -> bool:
-    """Whether jax reports that the program is about to be preempted."""
+    """Returns whether jax reports that the program is about to be preempted."""
     return imported_jax() is not None and jax_reached(step)
 
 
@@ -164,7 +165,7 @@ class Run:
         return self._infos
 
     def set(self, infos: Iterable[CheckpointInfo]) -> None:
-        """Replaces the steps by others."""
+        """Replaces the list of steps."""
         with self._lock:
             self._infos = list(infos)
 
@@ -197,13 +198,14 @@ class Run:
         is_saving: bool,
         asks_preemption: Callable[[int], bool] = reached_preemption,
     ) -> bool:
-        """Whether the policy wants a step to be saved.
+        """Returns whether the policy wants a step to be saved.
 
         Args:
-            step: its number.
+            step: the step's number.
             known: the steps that count.
-            is_saving: a save runs in the background.
-            asks_preemption: whether the program ends at a step.
+            is_saving: whether a save is running in the background.
+            asks_preemption: returns whether the program is about to be
+                preempted at a step.
         """
         if known and known[-1].step >= step:
             return False
@@ -261,8 +263,8 @@ class Run:
     ) -> errors.DataLossError | None:
         """Returns the error to raise if a restore of the newest step failed.
 
-        It names the newest undamaged step. Returns None if the newest step is
-        not damaged.
+        The error names the newest undamaged step. Returns None if the newest
+        step is not damaged.
         """
         met: BaseException | None = error
         while met is not None and not isinstance(met, errors.DataLossError):
@@ -285,7 +287,8 @@ class Run:
         return None
 
     def forget(self, steps: Collection[int]) -> list[CheckpointInfo]:
-        """Removes steps from the list, but never all; returns them in order."""
+        """Removes steps from the list, but never all of them; returns the
+        removed ones in order."""
         dropped = all_but_one(
             [info for info in self._infos if info.step in steps],
             len(self._infos),
@@ -296,5 +299,5 @@ class Run:
 def all_but_one(
     dropped: list[CheckpointInfo], count: int
 ) -> list[CheckpointInfo]:
-    """Returns the steps to remove; one of `count` always stays."""
+    """Returns the steps to remove; one of `count` steps always stays."""
     return dropped[:-1] if len(dropped) == count else dropped

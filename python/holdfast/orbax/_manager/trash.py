@@ -1,7 +1,7 @@
 """Removes the files of steps in the background.
 
-Before that, `_engine.dispose_of_steps` removes the step itself. If a program
-ends too early, the next one removes its `leftovers`.
+`_engine.dispose_of_steps` first removes the step itself. If a program ends
+before the files are removed, the next program removes its `leftovers`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Remover:
     """
 
     def __init__(self, thread_count: int = 1) -> None:
-        """Makes a remover without starting a thread.
+        """Creates a remover without starting a thread.
 
         Args:
             thread_count: the most directories to remove concurrently.
@@ -33,7 +33,7 @@ class Remover:
         self._paths: collections.deque[str] = collections.deque()
         self._threads: set[threading.Thread] = set()
         self._needed: set[str] = set()
-        self._lock = threading.Lock()  # guards those above
+        self._lock = threading.Lock()  # guards the members above
 
     def dispose(
         self,
@@ -43,19 +43,19 @@ class Remover:
         todelete_subdir: str | None = None,
         todelete_full_path: str | None = None,
     ) -> None:
-        """Removes steps; their files are removed soon after.
+        """Removes steps; their files are removed soon afterwards.
 
-        A step that a view or a delta refers to stays; a later call removes it
-        once these no longer exist.
+        If a view or a delta refers to a step, the step stays. A later call
+        removes it once the view or delta no longer exists.
 
         Args:
             root: the steps' root; the same in all calls.
-            names: the names of their directories.
+            names: the names of the steps' directories.
             todelete_subdir: move the steps there instead.
             todelete_full_path: like `todelete_subdir`, in a bucket.
 
         Raises:
-            NotImplementedError: `todelete_full_path` is given outside of a
+            NotImplementedError: `todelete_full_path` is given outside a
                 bucket.
             OSError: a step cannot be renamed.
         """
@@ -72,7 +72,7 @@ class Remover:
         self.add(paths)
 
     def add(self, paths: Iterable[str]) -> None:
-        """Removes directories soon."""
+        """Schedules directories for removal."""
         with self._lock:
             # A forked child does not have its parent's threads.
             self._threads = {t for t in self._threads if t.is_alive()}
@@ -119,7 +119,7 @@ def remove_entry(path: str) -> None:
 def leftovers(root: str) -> list[str]:
     """Returns the directories that an earlier program did not finish removing.
 
-    Empty in a bucket, where opening a manager must send only one request, and
-    this would need more.
+    The result is empty in a bucket, because there opening a manager must send
+    only one request.
     """
     return [] if _files.is_url(root) else _engine.disposal_leftovers(root)

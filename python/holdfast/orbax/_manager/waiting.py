@@ -1,4 +1,4 @@
-"""Waits for steps that another program saves.
+"""Waits for steps that a different program saves.
 
 Units: seconds.
 """
@@ -47,7 +47,7 @@ def get_snapshot_dir_from_step_dir(
 
 @contextlib.contextmanager
 def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
-    """Ignores that a step or a snapshot was already removed."""
+    """Ignores errors because a step or snapshot was already removed."""
     try:
         yield
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
 
 
 class _Watch:
-    """A directory that steps appear in.
+    """A directory in which steps appear.
 
     Thread-safety: one thread at a time.
     """
@@ -74,8 +74,8 @@ class _Watch:
         self._snapshots = handler_path(
             snapshot_dir or self._directory / _SNAPSHOTS
         )
-        # Buckets have no links, so a snapshot there is made only on request,
-        # and then refused.
+        # Buckets have no links. A snapshot there is attempted only on request,
+        # and is then refused.
         self._has_snapshots = snapshot_dir is not None or not _files.is_url(
             self._directory
         )
@@ -91,7 +91,7 @@ class _Watch:
     ) -> Iterator[int]:
         """Yields the last step, on all processes; -1 if no step came in time.
 
-        During the block a snapshot of the step exists.
+        A snapshot of the step exists during the block.
         """
         step = _TIMED_OUT
         is_first = multihost.process_index() == 0
@@ -131,7 +131,8 @@ class _Watch:
         """Makes the snapshot of a step, unless it exists.
 
         Raises:
-            ValueError: the step has another name, or snapshots are impossible.
+            ValueError: the step has a different name, or snapshots are not
+                possible.
             FileNotFoundError: the step was deleted meanwhile.
         """
         step_dir = self._name_format.find_step(self._directory, step).path
@@ -157,7 +158,7 @@ class _Watch:
                 _engine.release_snapshot(os.fspath(self._snapshots / name))
 
     def release_all(self) -> None:
-        """Removes the snapshots that an earlier program has left."""
+        """Removes the snapshots that an earlier program left."""
         if self._has_snapshots and _files.exists(self._snapshots):
             for name in _files.listdir(self._snapshots):
                 self._release(name)
@@ -178,14 +179,14 @@ def wait_for_new_checkpoint(
     set_immutable: bool | None = None,
     ignore_snapshot_errors: bool | None = True,
 ) -> Iterator[int]:
-    """Waits for a step; during the block a snapshot of it exists.
+    """Waits for a step; a snapshot of the step exists during the block.
 
     Args:
         checkpoint_dir: the directory of the steps; need not exist yet.
         until_step: wait for this step or a later one; None means any.
-        seconds_to_sleep: how long to sleep before looking again.
+        seconds_to_sleep: how long to sleep between two checks.
         timeout: how long to wait; None means no limit.
-        timeout_fn: called after the timeout; if it returns False, wait on.
+        timeout_fn: called after the timeout; if it returns False, keep waiting.
         step_prefix: prefix of names, without a `step_name_format`.
         step_format_fixed_length: digits of names, without a `step_name_format`.
         step_name_format: the format of names.
@@ -198,8 +199,8 @@ def wait_for_new_checkpoint(
         The last step's number; -1 if no step came in time.
 
     Raises:
-        ValueError: the step's name has another format.
-        OSError: no snapshot can be made.
+        ValueError: the step's name has a different format.
+        OSError: a snapshot cannot be made.
     """
     name_format = step_name_format or standard_name_format(
         step_prefix=step_prefix,
@@ -226,16 +227,17 @@ def checkpoints_iterator(
     set_immutable: bool | None = None,
     ignore_snapshot_errors: bool | None = True,
 ) -> Iterator[int]:
-    """Yields steps as they appear, each while a snapshot of it exists.
+    """Yields steps as they appear; a snapshot of each exists while it is used.
 
-    If several steps appear between two looks, only the last is yielded.
+    If several steps appear between two checks, yields only the last.
 
     Args:
         checkpoint_dir: the directory of the steps; need not exist yet.
         min_interval_secs: the minimum time between two steps.
-        seconds_to_sleep: as for wait_for_new_checkpoint, like the others.
+        seconds_to_sleep: as for wait_for_new_checkpoint, like the arguments
+            not listed here.
         timeout: how long to wait for the next step; None means no limit.
-        timeout_fn: called after the timeout; if it returns False, wait on.
+        timeout_fn: called after the timeout; if it returns False, keep waiting.
 
     Yields:
         Numbers of steps, each larger than the one before.

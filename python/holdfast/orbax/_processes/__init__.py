@@ -1,1 +1,1 @@
-"""Work of several processes and threads, and where they wait for each other."""
+"""Work of several processes and threads, and the barriers between them."""

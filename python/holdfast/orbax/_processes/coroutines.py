@@ -1,4 +1,4 @@
-"""Runs coroutines from ordinary calls."""
+"""Runs coroutines from synchronous code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def close_all(awaitables: Iterable[Any]) -> None:
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result; also works inside a running event loop."""
+    """Returns a coroutine's result; also works in a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -33,8 +33,8 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def run_in_new_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Like `asyncio.run`, which would keep Ctrl-C from a coroutine that never
-    waits, such as the engine's calls."""
+    """Like `asyncio.run`, but lets Ctrl-C interrupt a coroutine that never
+    awaits, such as the engine's calls."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(coroutine)

@@ -1,8 +1,9 @@
 """The work of an ArrayHandler that a dispatcher sends to other processes.
 
-A dispatcher has `device_to_host(arrays)`, and `dispatch(function,
-input_arrays=, result_specs=, func_kwargs=)`, which runs the function where the
-arrays, or the devices of the specs, are. All functions here can be pickled.
+A dispatcher has `device_to_host(arrays)` and `dispatch(function,
+input_arrays=, result_specs=, func_kwargs=)`. The latter runs the function
+wherever the arrays, or the devices of the specs, are. All functions here can be
+pickled.
 """
 
 from __future__ import annotations
@@ -43,16 +44,17 @@ def read(
     infos: Sequence[ParamInfo],
     args: Sequence[Any],
 ) -> list[Any]:
-    """Has n arrays read; they come back as the dispatcher brings them.
+    """Reads n arrays through a dispatcher, and returns its results.
 
     Args:
         dispatcher: sends the work.
-        metadata_key: name of array metadata files; None means the format's.
+        metadata_key: name of array metadata files; None means the format's
+            default.
         infos: n parameters.
         args: n ArrayRestoreArgs with a sharding, or a mesh and its axes.
 
     Raises:
-        ValueError: an argument without.
+        ValueError: an argument has no sharding.
     """
     stored = Parameters(infos, metadata_key).array_metadata([None] * len(infos))
     specs = [

@@ -1,9 +1,10 @@
-"""The processes that work on one checkpoint, and where they wait.
+"""The processes that work on one checkpoint, and their barriers.
 
-They meet at places that have the names of Orbax's barriers: meetings of the
-engine's, whose rules are those of `holdfast::ProcessGroup`. An operation is one
-call of a group that all operations of one beginning share: so they may overlap,
-as long as those that begin alike begin in the same order everywhere.
+They meet at places that have the names of Orbax's barriers. The engine
+implements the barriers, with the rules of `holdfast::ProcessGroup`. An
+operation is one call of a process group. All operations that begin at the same
+place share that group. So operations may overlap, as long as those that begin
+at the same place begin in the same order on all processes.
 
 Units: seconds.
 """
@@ -25,9 +26,10 @@ from holdfast._process_group import ProcessTransport, jax_transport
 from holdfast.orbax import multihost
 from holdfast.orbax.options import MultiprocessingOptions
 
-# A wait that includes writing or reading, in waits that do not.
+# The time limit of a wait that includes writing or reading, as a multiple of
+# the limit of a wait that does not.
 _WORK_FACTOR = 4
-# The number of the next call of a process's group.
+# The number of the next call of each process group.
 _NEXT_CALLS: dict[tuple[int, str], int] = {}
 _NEXT_LOCK = threading.Lock()
 
@@ -39,7 +41,7 @@ class Processes:
     """
 
     def __init__(self, options: MultiprocessingOptions | None = None) -> None:
-        """Asks jax for the processes, once.
+        """Gets the processes from jax, once.
 
         Raises:
             ValueError: this process does not take part.
@@ -60,7 +62,7 @@ class Processes:
 
     @property
     def is_single(self) -> bool:
-        """Whether the program has no other process."""
+        """Whether this is the program's only process."""
         return self.count == 1
 
     @property
@@ -75,8 +77,8 @@ class Processes:
 
     @property
     def writers(self) -> list[int]:
-        """The processes whose parts make an item in this process's directory.
-        """
+        """The processes whose parts make up an item in this process's
+        directory."""
         if self.primary is None:
             return [self.index]
         return list(self.members)
@@ -123,7 +125,7 @@ class Processes:
 
         Raises:
             DeadlineExceededError: a process did not arrive in time.
-            ValueError: one saves to another directory.
+            ValueError: a process saves to a different directory.
         """
         path = os.fspath(directory)
         operation = self.start(place, path, value=path)
@@ -142,9 +144,9 @@ class Operation:
     def __init__(self, processes: Processes, directory: str) -> None:
         self.processes = processes
         self.directory = directory
-        # The same on all processes, and unique to this operation.
+        # Equal on all processes, and unique to this operation.
         self.id = ""
-        # The value that each process gave at the beginning.
+        # The value that each process passed at the beginning.
         self.values: dict[int, Any] = {}
         self._group: _engine.ProcessGroup | None = None
         self._transport: ProcessTransport | None = None
@@ -156,7 +158,7 @@ class Operation:
         value: Any = None,
         timeout_secs: float | None = None,
     ) -> None:
-        """Waits where the operation begins.
+        """Waits at the place where the operation begins.
 
         Raises:
             DeadlineExceededError: a process did not arrive in time.
@@ -170,7 +172,7 @@ class Operation:
 
     @contextlib.contextmanager
     def _counted(self, place: str) -> Iterator[None]:
-        """The block is the beginning of the group's next call."""
+        """Runs the block as the beginning of the group's next call."""
         who = self.processes
         if not who.has_others:
             yield
@@ -191,7 +193,7 @@ class Operation:
         try:
             yield
         finally:
-            # More than it was where this process has left calls out.
+            # The number grows by more than 1 if this process skipped calls.
             with _NEXT_LOCK:
                 _NEXT_CALLS[counted] += self._group.call_number - number
 
@@ -199,14 +201,14 @@ class Operation:
     def phase(
         self, place: str, *, deadline: float | None = None
     ) -> Iterator[None]:
-        """Does the block's work, then waits for the others to have done it.
+        """Runs the block, then waits until the other processes have run theirs.
 
         Args:
             place: the name of Orbax's barrier.
             deadline: a monotonic time; None means the time limit for work.
 
         Raises:
-            Exception: any that the block raises; otherwise those of `meet`.
+            Exception: any that the block raises; otherwise as for `meet`.
         """
         with self.ended_by_failure():
             yield
@@ -224,7 +226,7 @@ class Operation:
         *,
         timeout_secs: float | None = None,
     ) -> dict[int, Any]:
-        """Waits for all.
+        """Waits for all processes.
 
         Args:
             place: the name of Orbax's barrier.
@@ -235,8 +237,9 @@ class Operation:
             The value of each process.
 
         Raises:
-            DeadlineExceededError: processes did not come; it names them.
-            HoldfastError: another process failed; it names that and its reason.
+            DeadlineExceededError: processes did not arrive in time; the error
+                names them.
+            HoldfastError: a process failed; the error names it and its reason.
         """
         who = self.processes
         if self._group is None:
@@ -253,7 +256,7 @@ class Operation:
 
     @contextlib.contextmanager
     def ended_by_failure(self) -> Iterator[None]:
-        """Tells the other processes if the block fails."""
+        """Notifies the other processes if the block fails."""
         try:
             yield
         except BaseException as error:
@@ -261,27 +264,29 @@ class Operation:
             raise
 
     def end(self, reason: BaseException) -> None:
-        """Ends the operation for all; they get `reason` at the next place.
+        """Ends the operation for all processes, which get `reason` at their
+        next place.
 
-        The first reason counts.
+        Only the first reason counts.
         """
         if self._group is None or self._has_ended:
             return
         self._has_ended = True
-        # A call in the operation's: that goes on, and its next meetings fail.
+        # Begin a call inside the operation's call, which continues; its next
+        # barriers fail.
         self._group.begin_call()
-        with contextlib.suppress(Exception):  # there is a reason already
+        with contextlib.suppress(Exception):  # `reason` is reported already
             self._group.end_call(reason, wait_seconds_max=0)
 
     def leave(self) -> None:
-        """Tells the others that this process is done with an ended
+        """Notifies the other processes that this process has left an ended
         operation."""
         with contextlib.suppress(Exception):
             for process, transport in self._others():
                 transport.send(process, self._left_topic, b"")
 
     def wait_until_left(self) -> None:
-        """Waits until the others have left, or have had the time to."""
+        """Waits until the others have left, or the time limit has passed."""
         deadline = time.monotonic() + multihost.coordination_timeout()
         for process, transport in self._others():
             while transport.receive(process, self._left_topic, 0.2) is None:
@@ -304,14 +309,14 @@ class Operation:
 
 
 def check_directories(directories: dict[int, str], directory: str) -> None:
-    """Checks that all processes mean the same checkpoint.
+    """Checks that all processes use the same checkpoint.
 
     Args:
-        directories: what each process said.
-        directory: what this one says.
+        directories: the directory of each process.
+        directory: the directory of this process.
 
     Raises:
-        ValueError: they do not; on all processes.
+        ValueError: the directories differ. Raised on all processes.
     """
     if len(set(directories.values())) > 1:
         raise ValueError(
@@ -341,7 +346,7 @@ def saving(operation: Operation) -> Iterator[None]:
 
 
 def current_operation() -> Operation | None:
-    """Returns the operation that a handler is called in."""
+    """Returns the operation in which a handler is called."""
     return _CURRENT.get()
 
 

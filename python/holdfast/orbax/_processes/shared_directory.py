@@ -18,13 +18,13 @@ from holdfast.orbax._processes.operations import Operation
 class SharedDirectory:
     """A checkpoint that does not exist until it is committed.
 
-    The primary creates, commits and removes its directory; the other processes
-    only know its path. A context manager, which removes an uncommitted
-    directory at the end.
+    The primary creates, commits and removes the checkpoint's directory; the
+    other processes only know its path. A context manager, which removes an
+    uncommitted directory at the end.
     Thread-safety: any thread may begin; otherwise one thread at a time.
     """
 
-    # Added to a path in the error for one that is relative.
+    # Appended to a relative path in the error about it.
     _SHOWN_SUFFIX = ""
 
     def __init__(
@@ -52,13 +52,13 @@ class SharedDirectory:
         self.pending: Pending | None = None
 
     def check_absent(self, *, looks: bool = True) -> None:
-        """Refuses a path that cannot become a checkpoint.
+        """Checks that the path can become a checkpoint.
 
         Args:
-            looks: check whether it exists; otherwise `begin` does that.
+            looks: check whether the path exists; otherwise `begin` does that.
 
         Raises:
-            ValueError: the path is relative, or exists and must not be
+            ValueError: the path is relative, or it exists and must not be
                 overwritten.
         """
         path = os.fspath(self.path)
@@ -71,13 +71,13 @@ class SharedDirectory:
             )
 
     def begin(self) -> Pending | None:
-        """Returns the directory, which the first call creates, on the primary;
-        None on other processes.
+        """Creates the directory on the first call, and returns it, on the
+        primary. Returns None on other processes.
 
         Raises:
             NotADirectoryError: a parent is a file.
-            ValueError: the path exists by now.
-            OSError: the directory cannot be made.
+            ValueError: the path has come into existence.
+            OSError: the directory cannot be created.
         """
         with self._lock:
             if self._operation.processes.is_primary and self.pending is None:
@@ -119,7 +119,7 @@ class SharedDirectory:
         """Removes an uncommitted directory; does nothing after a commit.
 
         Args:
-            is_failed: other processes may still be writing into it.
+            is_failed: whether other processes may still be writing into it.
         """
         if self.pending is None:
             self._operation.leave()

@@ -1,8 +1,8 @@
 """Signals that handlers may wait for before they write.
 
-A save publishes, under its own key, which signals will come; a handler that
-writes in the background waits for these. Signals use the key-value store of
-`jax.distributed`, or without it a store in this process.
+A save publishes, under its own key, the signals that will come. A handler that
+writes in the background waits for these signals. They use the key-value store
+of `jax.distributed`, or else a store in this process.
 
 Units: seconds.
 """
@@ -23,8 +23,8 @@ class HandlerAwaitableSignal(enum.Enum):
     """A signal that a handler can wait for.
 
     Attributes:
-        AWAITABLE_SIGNALS_CONTRACT: not a signal, but the list of coming
-            signals.
+        AWAITABLE_SIGNALS_CONTRACT: not a signal, but the list of the signals
+            that will come.
         STEP_DIRECTORY_CREATION: the checkpoint's directory exists.
         ITEM_DIRECTORY_CREATION: the item's directory exists.
     """
@@ -35,7 +35,7 @@ class HandlerAwaitableSignal(enum.Enum):
 
 
 class OperationIdGenerator:
-    """Numbers of saves, the same on all processes that save together."""
+    """Numbers saves, equally on all processes that save together."""
 
     _counter = itertools.count(1)
     _operation_id = 0
@@ -48,12 +48,12 @@ class OperationIdGenerator:
 
     @classmethod
     def get_current_operation_id(cls) -> str:
-        """The operation that has begun last."""
+        """Returns the id of the latest operation."""
         return str(cls._operation_id)
 
 
 class LocalStore:
-    """Keys and values of this process.
+    """Stores keys and values in this process.
 
     Thread-safety: any number of threads.
     """
@@ -63,40 +63,40 @@ class LocalStore:
         self._changed = threading.Condition()
 
     def set(self, key: str, value: str) -> None:
-        """Sets a value, whether there is one or not."""
+        """Sets a value, replacing an existing one."""
         with self._changed:
             self._values[key] = value
             self._changed.notify_all()
 
     def get(self, key: str, timeout_secs: float) -> str | None:
-        """The existing value, or one that comes in time; else None."""
+        """Returns the value, waiting for it; None if it is not set in time."""
         with self._changed:
             self._changed.wait_for(lambda: key in self._values, timeout_secs)
             return self._values.get(key)
 
     def find(self, key: str) -> str | None:
-        """The existing value; else None."""
+        """Returns the existing value, or None."""
         return self.get(key, 0)
 
     def remove_below(self, prefix: str) -> None:
-        """Forgets every key that begins so."""
+        """Removes every key that begins with `prefix`."""
         with self._changed:
             for key in [k for k in self._values if k.startswith(prefix)]:
                 del self._values[key]
 
 
 class JaxStore:
-    """Keys and values that all processes of `jax.distributed` see."""
+    """Stores keys and values that all processes of `jax.distributed` see."""
 
     def __init__(self) -> None:
         self._client = multihost.get_jax_distributed_client()
 
     def set(self, key: str, value: str) -> None:
-        """Sets a value, whether there is one or not."""
+        """Sets a value, replacing an existing one."""
         self._client.key_value_set(key, value, allow_overwrite=True)
 
     def get(self, key: str, timeout_secs: float) -> str | None:
-        """The existing value, or one that comes in time; else None."""
+        """Returns the value, waiting for it; None if it is not set in time."""
         timeout_ms = max(1, int(1000 * timeout_secs))
         try:
             text: str = self._client.blocking_key_value_get(key, timeout_ms)
@@ -107,7 +107,7 @@ class JaxStore:
         return text
 
     def find(self, key: str) -> str | None:
-        """The existing value; else None."""
+        """Returns the existing value, or None."""
         if not hasattr(self._client, "key_value_try_get"):
             return self.get(key, 0)  # older releases of jax
         try:
@@ -119,7 +119,7 @@ class JaxStore:
         return text
 
     def remove_below(self, prefix: str) -> None:
-        """Forgets a key, or every key that begins so."""
+        """Removes the key `prefix`, or every key that begins with it."""
         self._client.key_value_delete(prefix)
 
 
@@ -133,7 +133,7 @@ def _store() -> LocalStore | JaxStore:
 
 
 class AwaitableSignalsContract:
-    """The signals that come in an operation.
+    """The signals that will come in an operation.
 
     Attributes:
         awaitable_signals_contract_prefix: prefix of the keys; processes that
@@ -144,7 +144,7 @@ class AwaitableSignalsContract:
 
     @classmethod
     def key_of(cls, signal: HandlerAwaitableSignal, operation_id: str) -> str:
-        """The key of a signal."""
+        """Returns the key of a signal."""
         prefix = cls.awaitable_signals_contract_prefix
         return f"{prefix}_{operation_id}/{signal.value}"
 
@@ -152,10 +152,10 @@ class AwaitableSignalsContract:
     def get_awaitable_signals_from_contract(
         cls, operation_id: str | None = None
     ) -> Sequence[HandlerAwaitableSignal]:
-        """Returns the signals that come in an operation; may be empty.
+        """Returns the signals that will come in an operation; may be empty.
 
         Args:
-            operation_id: the operation; None means the last one.
+            operation_id: the operation; None means the latest one.
         """
         signal = HandlerAwaitableSignal.AWAITABLE_SIGNALS_CONTRACT
         operation_id = operation_id or current_operation_id()
@@ -168,7 +168,7 @@ class AwaitableSignalsContract:
     def add_to_awaitable_signals_contract(
         cls, signals: Sequence[HandlerAwaitableSignal]
     ) -> None:
-        """Says that signals come in the last operation."""
+        """Announces that signals will come in the latest operation."""
         if not signals:
             return
         known = list(cls.get_awaitable_signals_from_contract())
@@ -181,10 +181,10 @@ class AwaitableSignalsContract:
     def remove_all_awaitable_signals(
         cls, operation_id: str | None = None
     ) -> None:
-        """Forgets an operation's signals.
+        """Removes an operation's signals.
 
         Args:
-            operation_id: the operation; None means the last one.
+            operation_id: the operation; None means the latest one.
         """
         operation_id = operation_id or current_operation_id()
         prefix = cls.awaitable_signals_contract_prefix
@@ -192,7 +192,7 @@ class AwaitableSignalsContract:
 
 
 def current_operation_id() -> str:
-    """The operation that has begun last."""
+    """Returns the id of the latest operation."""
     return OperationIdGenerator.get_current_operation_id()
 
 
@@ -202,15 +202,15 @@ def wait_for_signals(
     timeout_secs: float,
     operation_id: str,
 ) -> None:
-    """Waits until all have been given.
+    """Waits until all signals have been set.
 
     Args:
-        signals: which.
-        timeout_secs: for each.
-        operation_id: whose.
+        signals: the signals to wait for.
+        timeout_secs: the time limit for each signal.
+        operation_id: the operation that the signals belong to.
 
     Raises:
-        TimeoutError: one was not given in time.
+        TimeoutError: a signal was not set in time.
     """
     for signal in signals:
         key = AwaitableSignalsContract.key_of(signal, operation_id)
@@ -221,11 +221,11 @@ def wait_for_signals(
 def set_signals(
     signals: Sequence[HandlerAwaitableSignal], *, operation_id: str
 ) -> None:
-    """Gives signals.
+    """Sets signals.
 
     Args:
-        signals: which.
-        operation_id: whose.
+        signals: the signals to set.
+        operation_id: the operation that the signals belong to.
     """
     for signal in signals:
         key = AwaitableSignalsContract.key_of(signal, operation_id)

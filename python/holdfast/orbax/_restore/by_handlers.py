@@ -27,9 +27,9 @@ class RestoreOptions:
     Attributes:
         registry: handlers of leaf types; None means the standard handlers.
         metadata_options: whether recorded tuples are restored as tuples.
-        byte_limiter: limits the bytes being read.
+        byte_limiter: limits the bytes in flight.
         aggregate_filename: name of the msgpack file of old items.
-        fills_missing: read chunks that are not stored as zeros.
+        fills_missing: read missing chunks as zeros.
     """
 
     registry: TypeHandlerRegistry | None = None
@@ -42,10 +42,10 @@ class RestoreOptions:
 
 
 class HandlerKinds:
-    """Maps types and recorded type strings to kinds, with a registry.
+    """Maps types and recorded type strings to kinds, using a registry.
 
     Args:
-        registry: the handlers; None means the standard ones.
+        registry: the handlers; None means the standard handlers.
     """
 
     def __init__(self, registry: TypeHandlerRegistry | None) -> None:
@@ -53,7 +53,8 @@ class HandlerKinds:
         self._known: dict[Any, tuple[Kind | None, Any]] = {}
 
     def __call__(self, requested: Any) -> tuple[Kind | None, Any]:
-        """Returns the kind of a class or type string, and Kind.OTHER's handler.
+        """Returns the kind of a class or type string, and the handler if the
+        kind is Kind.OTHER.
 
         Raises:
             TypeError: the argument is neither a class nor a string.
@@ -89,13 +90,13 @@ def read_plans(
 
     Args:
         plans: n plans.
-        info_of: returns the parameter of plan i, of Kind.OTHER.
+        info_of: returns the ParamInfo of plan i, which has Kind.OTHER.
         where: the item's arrays.
 
     Raises:
         ValueError: a leaf cannot be read, or not as requested.
         FileNotFoundError: files of an array are missing.
-        Exception: a handler has raised it.
+        Exception: the error that a handler raised.
     """
     others = _read_by_handlers(
         plans,

@@ -70,20 +70,21 @@ def restore_legacy(
     Args:
         directory: the item's directory; any object with a path.
         item: determines the result's structure; None means as stored.
-        restore_args: a tree like `item` of RestoreArgs.
+        restore_args: a tree like `item`, with RestoreArgs as leaves.
         transforms: a tree of Transform; needs `item` and `restore_args`.
         transforms_default_to_original: see `apply_transformations`.
         legacy_transform_fn: called with the item, the stored structure and a
-            tree like it of ParamInfo; returns the last two for the result.
-        use_ocdbt: where no tree is recorded, do not take file names for one.
-        use_zarr3: what arrays are where `_METADATA` does not say.
-        options: how it is read.
+            tree like it of ParamInfo; returns the structure and the ParamInfo
+            tree of the result.
+        use_ocdbt: if no tree is recorded, do not derive one from file names.
+        use_zarr3: if `_METADATA` does not say, whether arrays are zarr 3.
+        options: how to read the item.
 
     Raises:
         FileNotFoundError: the structure or files are missing.
-        ValueError: structures or transforms do not fit; leaves cannot be read
+        ValueError: structures or transforms do not match; leaves cannot be read
             as requested; files are damaged.
-        KeyError: `restore_args` or the checkpoint lack a leaf of `item`.
+        KeyError: `restore_args` or the checkpoint lacks a leaf of `item`.
     """
     options = options or RestoreOptions()
     stored = open_stored_tree(
@@ -144,11 +145,12 @@ def _parameters(
     restore_args: Any,
     options: RestoreOptions,
 ) -> tuple[Any, Any]:
-    """Trees like the stored one: ParamInfo and RestoreArgs of each leaf.
+    """Returns trees like the stored one, with each leaf's ParamInfo and
+    RestoreArgs.
 
     Raises:
-        ValueError: transforms without an item, or that do not fit.
-        KeyError: a leaf is read for which `restore_args` has nothing.
+        ValueError: there are transforms without an item, or they do not match.
+        KeyError: `restore_args` lacks a leaf that is read.
     """
     structure = to_flat_dict(stored.tree, keep_empty_nodes=True)
     if restore_args is None:
@@ -164,7 +166,7 @@ def _parameters(
         return ParamInfo(
             name=".".join(names),
             parent_dir=directory,
-            # Values other than entries are here already.
+            # Values that are not entries have already been read.
             skip_deserialize=getattr(entry, "skip_deserialize", True),
             is_ocdbt_checkpoint=stored.where.use_ocdbt,
             byte_limiter=options.byte_limiter,
@@ -211,14 +213,14 @@ def _read(
     restore_args: Any,
     options: RestoreOptions,
 ) -> Any:
-    """The structure with values; leaves that are skipped stay as they are.
+    """Returns the structure with values; skipped leaves do not change.
 
     Raises:
-        ValueError: trees that do not match; leaves that cannot be read.
+        ValueError: the trees do not match, or a leaf cannot be read.
     """
     flat = _structure.flatten(structure)
     args = _structure.match_up_to(structure, restore_args, any_empties=False)
-    # Leaves of no recorded type have what the caller wants.
+    # A leaf without a recorded type gets the type that the caller wants.
     leaves = [
         _with_default_type(entry, leaf_args)
         for entry, leaf_args in zip(flat.leaves, args, strict=True)
@@ -260,10 +262,10 @@ def _read(
 
 
 def _is_to_be_read(entry: Any, args: Any) -> bool:
-    """Whether a handler should read the leaf; else its entry stays.
+    """Returns whether a handler should read the leaf; if not, its entry stays.
 
     Raises:
-        AssertionError: it has no entry, or arguments of a wrong type.
+        AssertionError: it has no entry, or its arguments have a wrong type.
     """
     if not isinstance(args, RestoreArgs):
         if is_empty_node(args):
@@ -277,7 +279,7 @@ def _is_to_be_read(entry: Any, args: Any) -> bool:
 
 
 def _known_value(value: Any, args: Any) -> Any:
-    """A value of the msgpack file, cast and placed as asked."""
+    """Casts and places a value from the msgpack file as requested."""
     if isinstance(value, ValueMetadataEntry) or is_supported_empty_value(value):
         return value
     if args.dtype is not None:

@@ -45,7 +45,8 @@ _EMPTY_TYPE_OF_KIND = {
     "empty_tuple": "Tuple",
 }
 
-# Dtypes of numpy numbers; Python numbers have int64, float64 and so on.
+# Dtypes that only numpy numbers have. Python numbers are int64, float64 and so
+# on.
 _NUMPY_ONLY = frozenset(
     {
         "int8",
@@ -68,11 +69,11 @@ class StoredTree:
     """An opened item.
 
     Attributes:
-        tree: has a `ValueMetadataEntry` at each leaf that is stored by itself,
+        tree: has a `ValueMetadataEntry` at each leaf that is stored separately,
             and the values of other leaves and empty containers.
-        find: returns the stored leaf of a parameter's name, or None.
-        where: where arrays are looked for.
-        use_zarr3: arrays are zarr 3.
+        find: returns the stored leaf with a parameter's name, or None.
+        where: where to look for arrays.
+        use_zarr3: whether arrays are zarr 3.
     """
 
     tree: Any
@@ -94,15 +95,15 @@ def open_stored_tree(
 
     Args:
         directory: the item's directory; any object with a path.
-        item: the tree to look for where none is recorded, or None.
-        use_ocdbt: do not take file names for a tree.
-        use_zarr3: what arrays are where `_METADATA` does not say.
-        metadata_options: whether recorded tuples come back as such.
+        item: the tree to use if no tree is recorded, or None.
+        use_ocdbt: do not derive a tree from file names.
+        use_zarr3: if `_METADATA` does not say, whether arrays are zarr 3.
+        metadata_options: whether recorded tuples are restored as tuples.
         aggregate_filename: name of the msgpack file.
 
     Raises:
         FileNotFoundError: there is no tree.
-        ValueError: a file that cannot be read or parsed.
+        ValueError: a file cannot be read or parsed.
     """
     path = os.fspath(directory)
     if has_structure(path, aggregate_filename):
@@ -147,8 +148,8 @@ def _open_recorded(
     )
     if source.use_zarr3 is not None:
         use_zarr3 = source.use_zarr3
-    # Beside a file of values, and where directories stand for one, empty
-    # containers are values; else they are entries like others.
+    # If a msgpack file exists, or directories replace it, empty containers are
+    # values; otherwise they are entries like other leaves.
     aggregate = os.path.join(source.path, aggregate_filename)
     has_values = not use_ocdbt or _files.exists(aggregate)
     keep_entries = source.has_tree_metadata and not has_values
@@ -203,7 +204,7 @@ def _entry_or_value(
 
 
 def _is_other_zarr(leaf: StoredLeaf, use_zarr3: bool) -> bool:
-    """Whether the leaf is an array of the other zarr format."""
+    """Returns whether the leaf is an array of the other zarr format."""
     is_zarr3 = is_zarr3_metadata(leaf.info.array_metadata)
     return is_zarr3 is not None and is_zarr3 != use_zarr3
 
@@ -213,7 +214,7 @@ def _lacks_value(leaf: StoredLeaf) -> bool:
 
 
 def _aggregated_value(leaf: StoredLeaf) -> Any:
-    """Returns a value of the msgpack file.
+    """Returns a value from the msgpack file.
 
     Raises:
         ValueError: the file is damaged.

@@ -1,7 +1,7 @@
 """The contents of an item's directory: its leaves and how to read them.
 
-Opening reads metadata only. Items with `_METADATA` or the old msgpack file have
-a tree; for other items only the arrays are known, by name.
+Opening reads only metadata. Items with `_METADATA` or the old msgpack file have
+a tree. For other items only the arrays are known, by name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
 @functools.lru_cache
 def namedtuple_type(module: str, clazz: str, fields: tuple[str, ...]) -> Any:
-    """A class for recorded namedtuples; their own may no longer exist."""
+    """Returns a class for recorded namedtuples, whose own class may no longer
+    exist."""
     name = f"{module}_{clazz}_{len(fields)}".replace(".", "_")
     return collections.namedtuple(name, fields)  # noqa: PYI024
 
@@ -48,13 +49,13 @@ class StoredLeaf:
     """One leaf, and where to read it.
 
     Attributes:
-        name: the parameter's, its keys joined with dots.
+        name: the parameter's name: its keys joined with dots.
         names: the keys.
         checkpoint: the open checkpoint.
-        index: in that checkpoint's leaves.
-        info: the checkpoint's metadata of it.
-        value_type: as recorded; "" when nothing is.
-        skip_deserialize: as recorded.
+        index: the leaf's index in the checkpoint.
+        info: the checkpoint's metadata of the leaf.
+        value_type: the recorded type string; "" if not recorded.
+        skip_deserialize: the recorded flag.
     """
 
     name: str
@@ -66,17 +67,17 @@ class StoredLeaf:
     skip_deserialize: bool
 
     def has_value_in_aggregate(self) -> bool:
-        """Whether the value is stored in the old msgpack file, not in an
-        array."""
+        """Returns whether the value is stored in the old msgpack file instead
+        of an array."""
         return self.info.skip_deserialize and not self.is_empty()
 
     def is_empty(self) -> bool:
-        """Whether the leaf is an empty container or None."""
+        """Returns whether the leaf is an empty container or None."""
         return is_empty_typestr(self.value_type)
 
 
 class Entry(ValueMetadataEntry):
-    """A `ValueMetadataEntry` with its leaf; its repr is the same."""
+    """A `ValueMetadataEntry` that knows its leaf; its repr is the same."""
 
     stored: StoredLeaf | None = None
 
@@ -89,15 +90,16 @@ class Source:
     """An opened item.
 
     Attributes:
-        directory: as the caller gave it, for messages.
-        path: its text.
-        checkpoint: the engine's.
-        use_ocdbt: arrays are stored in an OCDBT database.
-        use_zarr3: as recorded; None where nothing is.
-        has_tree_metadata: `_METADATA` exists.
+        directory: the caller's argument, for messages.
+        path: the directory as a str.
+        checkpoint: the engine's checkpoint.
+        use_ocdbt: whether arrays are stored in an OCDBT database.
+        use_zarr3: the recorded flag; None if not recorded.
+        has_tree_metadata: whether `_METADATA` exists.
         custom_metadata: the user's JSON value in `_METADATA`.
         value_metadata_tree: JSON text of the tree with its own containers.
-        raise_array_data_missing_error: missing chunks are errors, not zeros.
+        raise_array_data_missing_error: treat missing chunks as errors, not
+            zeros.
     """
 
     directory: Any
@@ -112,13 +114,13 @@ class Source:
 
     @functools.cached_property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The engine's `leaf_rows`."""
+        """Returns the engine's `leaf_rows`."""
         rows: list[tuple[Any, ...]] = self.checkpoint.leaf_rows()
         return rows
 
     @functools.cached_property
     def leaves(self) -> list[StoredLeaf]:
-        """The tree's, in the checkpoint's order."""
+        """The tree's leaves, in the checkpoint's order."""
         checkpoint = self.checkpoint
         return [
             StoredLeaf(row[0], row[1], checkpoint, i, info, *row[2][:2])
@@ -128,7 +130,8 @@ class Source:
         ]
 
     def entry_tree(self) -> Any:
-        """The tree with an `Entry` at each leaf, empty containers included.
+        """Returns the tree with an `Entry` at each leaf, including empty
+        containers.
 
         Raises:
             ValueError: `_METADATA` lists no leaf.
@@ -136,17 +139,19 @@ class Source:
         return self.nest(self._entries())
 
     def nest(self, values: list[Any]) -> Any:
-        """Dicts and lists of n values, of empty containers too.
+        """Returns dicts and lists of n values, including those of empty
+        containers.
 
         Raises:
-            ValueError: the tree has no leaves, or keys of a node disagree.
+            ValueError: the tree has no leaves, or a node's keys contradict each
+                other.
         """
         if not values:
             raise ValueError(NO_LEAVES)
         return self.checkpoint.nest(values)
 
     def tree_of(self, values: list[Any], options: PyTreeMetadataOptions) -> Any:
-        """Like `nest`, with `support_rich_types` in the recorded containers."""
+        """Like `nest`; `support_rich_types` uses the recorded containers."""
         if options.support_rich_types and self.value_metadata_tree:
             return self.checkpoint.nest(values, namedtuple_type)
         return self.nest(values)
@@ -162,7 +167,7 @@ class Source:
     def rich_entry_tree(self) -> Any | None:
         """Like `entry_tree`, in the containers that were saved.
 
-        None where they are not recorded.
+        Returns None if the containers are not recorded.
 
         Raises:
             ValueError: the record is damaged.
@@ -185,13 +190,13 @@ def open_item(
 
     Args:
         directory: any object with a path.
-        missing_chunks: "fill" reads them as fill values whatever the item
-            says of them.
+        missing_chunks: "fill" reads missing chunks as fill values, even if the
+            item records that they are errors.
         aggregate_filename: name of the msgpack file.
 
     Raises:
-        FileNotFoundError: it has neither.
-        ValueError: a file that cannot be read or parsed.
+        FileNotFoundError: the item has neither file.
+        ValueError: a file cannot be read or parsed.
     """
     path = os.fspath(directory)
     if not has_structure(path, aggregate_filename):
@@ -219,7 +224,7 @@ def open_item(
 
 
 def has_structure(path: str, aggregate_filename: str = AGGREGATE_FILE) -> bool:
-    """Whether the item's tree is recorded.
+    """Returns whether the item's tree is recorded.
 
     Raises:
         DataLossError: the tree was recorded, and the file is missing.
@@ -251,8 +256,8 @@ def _explain_tree_metadata(path: str) -> None:
     """Raises Orbax's error for an invalid `_METADATA`.
 
     Raises:
-        DataLossError: its bytes differ from those that were saved.
-        ValueError: it is not JSON (json.JSONDecodeError), or not a tree.
+        DataLossError: the file differs from the saved file.
+        ValueError: the file is not JSON (json.JSONDecodeError), or not a tree.
         KeyError: a field is missing.
     """
     try:
@@ -269,13 +274,13 @@ def _explain_tree_metadata(path: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class NamedArrays:
-    """Arrays of an item, whether its tree is recorded or not.
+    """Arrays of an item, whether or not its tree is recorded.
 
     Attributes:
         path: the item's path.
-        use_ocdbt: they lie in a database.
+        use_ocdbt: whether the arrays are stored in a database.
         metadata_key: name of their metadata files.
-        by_name: the existing ones.
+        by_name: the existing arrays.
     """
 
     path: str
@@ -297,11 +302,13 @@ def open_arrays(
 
     Args:
         directory: the item's directory.
-        names: of the parameters.
-        use_zarr3: whether arrays are zarr 3; the other format's are not seen.
+        names: names of the parameters.
+        use_zarr3: whether arrays are zarr 3; arrays of the other format are not
+            found.
         use_ocdbt: whether there is a database; None looks at the files.
-        metadata_key: name of array metadata files; None means the format's.
-        refuses_missing: missing chunks are errors, not zeros.
+        metadata_key: name of array metadata files; None means the format's
+            default.
+        refuses_missing: treat missing chunks as errors, not zeros.
 
     Raises:
         ValueError: the database is damaged.
@@ -330,7 +337,7 @@ def open_arrays(
 
 
 def is_zarr3_metadata(array_metadata: str) -> bool | None:
-    """Whether an array's metadata are zarr 3's; None where they do not say."""
+    """Returns whether an array's metadata is zarr 3; None if unknown."""
     try:
         return bool(json.loads(array_metadata)["zarr_format"] == 3)
     except (ValueError, KeyError, TypeError):
@@ -338,10 +345,11 @@ def is_zarr3_metadata(array_metadata: str) -> bool | None:
 
 
 def names_of_directories(path: str) -> Any:
-    """The tree that an item's file names suggest, each name at its leaf.
+    """Returns the tree that an item's file names suggest, with each name at its
+    leaf.
 
-    This is for items without `_METADATA` and without OCDBT, which have one
-    directory per leaf, named by its keys joined with dots.
+    This is for items without `_METADATA` and without OCDBT. They have one
+    directory per leaf, named by the leaf's keys joined with dots.
     """
     skipped = {SHARDING_FILE, TREE_METADATA_FILE, "array_metadatas"}
     tree: dict[str, Any] = {}

@@ -62,12 +62,13 @@ def restore_pytree(
     Args:
         directory: the item's directory; any object with a path.
         item: determines the result's structure; None means as stored.
-        restore_args: a tree like `item` of RestoreArgs; other containers with
-            the same keys are accepted, such as dicts for a flax State.
-        partial_restore: `item` may lack leaves of the checkpoint, and keeps
-            its leaves that the checkpoint lacks.
-        use_ocdbt: without a recorded tree, do not derive one from file names.
-        use_zarr3: without a recorded tree, arrays are zarr 3.
+        restore_args: a tree like `item`, with RestoreArgs as leaves. Different
+            containers with the same keys are accepted, such as dicts for a flax
+            State.
+        partial_restore: `item` may lack leaves of the checkpoint. If the
+            checkpoint lacks leaves of `item`, they stay as they are.
+        use_ocdbt: if no tree is recorded, do not derive one from file names.
+        use_zarr3: if no tree is recorded, arrays are zarr 3.
         options: how to read the item.
 
     Returns:
@@ -107,16 +108,15 @@ def restore_pytree(
 
 
 def _like_item(item: Any, restore_args: Any, has_others: bool) -> Any:
-    """Returns the arguments in the item's own containers, if they have its
-    keys.
+    """Returns the arguments in the item's own containers, if the keys match.
 
-    Otherwise, or if they already match, returns them unchanged; the later match
-    with the item reports how they differ.
+    Otherwise, or if the containers already match, returns them unchanged; the
+    later match with the item reports the differences.
 
     Args:
         item: the caller's item.
-        restore_args: arguments at its leaves, or at containers of them.
-        has_others: there may be arguments for more than the item.
+        restore_args: arguments for its leaves, or for containers of leaves.
+        has_others: there may be arguments for leaves outside the item.
     """
     if item is None or restore_args is None:
         return restore_args
@@ -141,7 +141,7 @@ def _at_or_above(
 
 
 def _needs_aggregate(source: Source, aggregate_filename: str) -> bool:
-    """Whether values are stored in an existing msgpack file."""
+    """Returns whether values are stored in an existing msgpack file."""
     if not source.has_tree_metadata:
         return True
     if not _files.exists(os.path.join(source.path, aggregate_filename)):
@@ -207,8 +207,7 @@ def _whole_tree(
 ) -> Any:
     """Returns the tree as the engine loads it, or `...` if a leaf needs more.
 
-    A failure here is ignored: the path with plans fails again, with Orbax's
-    message.
+    Ignores failures: the path with plans then fails too, with Orbax's message.
     """
     types = source.checkpoint.value_types
     is_plain = all(_is_plain(kind, skipped, kinds) for kind, skipped in types)
@@ -221,7 +220,7 @@ def _whole_tree(
 
 
 def _is_plain(value_type: str, skipped: bool, kinds: HandlerKinds) -> bool:
-    """Whether the engine's own value of such a leaf is Orbax's."""
+    """Returns whether the engine returns the same value as Orbax."""
     if is_empty_typestr(value_type):
         return True
     kind = _PLAIN_KINDS.get(value_type)
@@ -231,7 +230,7 @@ def _is_plain(value_type: str, skipped: bool, kinds: HandlerKinds) -> bool:
 def arrays_at(
     source: Source, byte_limiter: ByteLimiter | None = None
 ) -> ArraysAt:
-    """Returns where the item's arrays are looked for."""
+    """Returns where to look for the item's arrays."""
     return ArraysAt(
         path=source.path,
         use_ocdbt=True if source.use_ocdbt else None,
@@ -268,7 +267,7 @@ def _read(
     plans: list[LeafPlan],
     options: RestoreOptions,
 ) -> list[Any]:
-    """The value of each plan, by the engine or by its handler."""
+    """Returns the value of each plan, read by the engine or a handler."""
     parameter = parameters_of(source, options)
     keypaths = functools.cache(
         lambda: [path for path, _ in flatten_with_path(target.tree)]
@@ -279,7 +278,7 @@ def _read(
             name=plans[i].name,
             keypath=keypaths()[i],
             skip_deserialize=False,
-            # Orbax asks for the text of the entry's own class, which has no
+            # Orbax uses the type string of the entry's own class, which has no
             # handler.
             value_typestr="None",
         )
@@ -290,7 +289,8 @@ def _read(
 def parameters_of(
     source: Source, options: RestoreOptions | None = None
 ) -> Callable[..., ParamInfo]:
-    """Makes the item's ParamInfos; takes what differs between them."""
+    """Returns a function that makes the item's ParamInfos from the fields in
+    which they differ."""
     return functools.partial(
         ParamInfo,
         parent_dir=as_path(source.directory),
@@ -304,10 +304,10 @@ def parameters_of(
 def _args_of_leaves(
     target: structure.FlatTree, restore_args: Any
 ) -> list[RestoreArgs]:
-    """Restore arguments of each leaf of the target.
+    """Returns the restore arguments of each leaf of the target.
 
     Raises:
-        ValueError: `restore_args` has another structure.
+        ValueError: `restore_args` has a different structure.
     """
     if restore_args is None:
         default = RestoreArgs()
@@ -320,12 +320,12 @@ def _args_of_leaves(
 
 
 def _entries_for(item: Any, source: Source, entries: Any) -> Any:
-    """The entries that a tree recorded with its containers has for an item.
+    """Returns an item's entries from a tree that records its containers.
 
-    Such a tree may be larger than the item.
+    The tree may be larger than the item.
 
     Raises:
-        KeyError: the item has a leaf that the tree has not.
+        KeyError: the tree lacks a leaf of the item.
     """
     rich = source.rich_entry_tree()
     if rich is None or any(
@@ -338,11 +338,12 @@ def _entries_for(item: Any, source: Source, entries: Any) -> Any:
 def _trim_to_item(
     item: Any, entries: Any, restore_args: Any
 ) -> tuple[Any, Any]:
-    """Entries and arguments of only the item's leaves; `...` for others."""
+    """Returns entries and arguments of only the item's leaves, and `...` for
+    other leaves."""
     template = _zeros_for_empties(structure.serialize(item))
     entries = trimmed(template, entries, strict=False)
-    # Arguments that already match stay: a flax State turns dicts in it into
-    # States.
+    # Keep arguments that already match, because a flax State turns dicts in it
+    # into States.
     if restore_args is not None and not structure.is_alike_up_to(
         item, restore_args
     ):
@@ -351,7 +352,7 @@ def _trim_to_item(
 
 
 def _zeros_for_empties(serialized: Any) -> Any:
-    """Empty containers become leaves, which they are in `_METADATA`."""
+    """Replaces empty containers with leaves, as in `_METADATA`."""
     if isinstance(serialized, dict | list | tuple):
         if not serialized:
             return 0
@@ -362,10 +363,10 @@ def _zeros_for_empties(serialized: Any) -> Any:
 
 
 def _matched_entries(item: Any, entries: Any) -> Any:
-    """The entries, `...` where the item has it.
+    """Returns the entries, with `...` where the item has `...`.
 
     Raises:
-        ValueError: structures differ.
+        ValueError: the structures differ.
     """
     wanted = structure.serialize(item)
     diff = structure.difference(wanted, entries)
@@ -387,7 +388,7 @@ def _matched_entries(item: Any, entries: Any) -> Any:
 
 
 def structure_mismatch(diff: Any) -> ValueError:
-    """The error for an item that does not fit the checkpoint."""
+    """Returns the error for an item that does not match the checkpoint."""
     return ValueError(
         "User-provided restore item and on-disk value metadata tree structures"
         f" do not match:\n{structure.format_difference(diff)}\nIf this"
@@ -397,8 +398,8 @@ def structure_mismatch(diff: Any) -> ValueError:
 
 
 def _only_placeholders_differ(diff: Any) -> bool:
-    """Whether every difference is a `...` in the item that the checkpoint
-    lacks."""
+    """Returns whether every difference is a `...` in the item that the
+    checkpoint lacks."""
     if isinstance(diff, Diff):
         return diff.lhs is PLACEHOLDER and diff.rhs is None
     parts = diff.values() if isinstance(diff, dict) else diff

@@ -1,1 +1,1 @@
-"""Trees and their nodes: no files, no arrays' elements."""
+"""Trees and their nodes, without files or array elements."""

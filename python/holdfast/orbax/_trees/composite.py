@@ -9,7 +9,7 @@ from typing import Any
 class Composite(Mapping[str, Any]):
     """An immutable mapping of item names, which are also attributes.
 
-    A name that this class itself has (`keys`, `items`) is only available as
+    A name that this class itself uses (`keys`, `items`) is only available as
     `[name]`.
     """
 
@@ -60,19 +60,19 @@ class Composite(Mapping[str, Any]):
         return len(self._items)
 
     def keys(self) -> KeysView[str]:
-        """The names."""
+        """Returns the names."""
         return self._items.keys()
 
     def values(self) -> ValuesView[Any]:
-        """The items."""
+        """Returns the items."""
         return self._items.values()
 
     def __and__(self, other: Mapping[str, Any]) -> Composite:
-        """The items of this Composite whose names both have."""
+        """Returns the items of this Composite whose names both have."""
         return Composite(**{k: v for k, v in self._items.items() if k in other})
 
     def __or__(self, other: Mapping[str, Any]) -> Composite:
-        """The items of both; the other's items take precedence."""
+        """Returns the items of both; those of `other` take precedence."""
         return Composite(**{**self._items, **other})
 
     def __repr__(self) -> str:

@@ -31,11 +31,11 @@ _EMPTY_TYPES = frozenset({*_MAKERS, RESTORE_TYPE_NAMED_TUPLE})
 class OrbaxEmptyNamedTuple(
     collections.namedtuple("OrbaxEmptyNamedTuple", ())  # noqa: PYI024
 ):
-    """Stands for an empty namedtuple whose class is not known."""
+    """Represents an empty namedtuple whose class is not known."""
 
 
 def is_empty_container(value: Any) -> bool:
-    """True for an empty mapping, list, tuple or namedtuple."""
+    """Returns whether it is an empty mapping, list, tuple or namedtuple."""
     return isinstance(value, dict | list | tuple | Mapping) and not value
 
 
@@ -43,9 +43,9 @@ def is_supported_empty_value(
     value: Any,
     pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> bool:
-    """True for None and for an empty mapping, list or tuple.
+    """Returns whether the value is None or an empty mapping, list or tuple.
 
-    Empty namedtuples count where rich types are supported.
+    Empty namedtuples count if rich types are supported.
     """
     if isinstance_of_namedtuple(value):
         return pytree_metadata_options.support_rich_types and not value
@@ -80,8 +80,8 @@ def get_empty_value_typestr(
 def override_empty_value_typestr(
     typestr: str, pytree_metadata_options: PyTreeMetadataOptions
 ) -> str:
-    """Returns the type string to restore: without rich types, None's for an
-    empty namedtuple."""
+    """Returns the type string to restore. Without rich types, an empty
+    namedtuple gets the type string of None."""
     is_lost = not pytree_metadata_options.support_rich_types
     if is_lost and typestr == RESTORE_TYPE_NAMED_TUPLE:
         return RESTORE_TYPE_NONE
@@ -89,7 +89,7 @@ def override_empty_value_typestr(
 
 
 def is_empty_typestr(typestr: Any) -> bool:
-    """True for the type string of an empty value."""
+    """Returns whether this is the type string of an empty value."""
     return isinstance(typestr, str) and typestr in _EMPTY_TYPES
 
 

@@ -36,10 +36,11 @@ class PartsOf:
     """
 
     def __init__(self, template: Any, value: Any) -> None:
-        """Takes the leaves of `value`.
+        """Stores the leaves of `value`.
 
         Args:
-            template: a tree of the complete structure; its leaves are ignored.
+            template: a tree with the complete structure; its leaves are
+                ignored.
             value: a tree with some of the leaves; `...` is a missing leaf.
 
         Raises:
@@ -74,7 +75,7 @@ class PartsOf:
 
     @classmethod
     def like(cls, existing: PartsOf, value: Any) -> PartsOf:
-        """Returns other leaves in the same structure."""
+        """Returns different leaves in the same structure."""
         return cls(existing._template, value)
 
     def _set_template(self, template: Any) -> None:
@@ -88,7 +89,7 @@ class PartsOf:
         return parts
 
     def is_empty(self) -> bool:
-        """True when every leaf is missing."""
+        """Returns whether every leaf is missing."""
         return not self._present
 
     @property
@@ -113,8 +114,8 @@ class PartsOf:
 
     @property
     def structure_hash(self) -> int:
-        """Equal for equal structures with the same existing leaves; needs
-        jax."""
+        """A hash that is equal for equal structures with the same existing
+        leaves; needs jax."""
         return hash((self._definition(), tuple(self._present)))
 
     def overlay(
@@ -143,7 +144,7 @@ class PartsOf:
         return self._with_present({**self._present, **other._present})
 
     def intersect(self, other: PartsOf) -> PartsOf:
-        """Returns only the leaves that the other also has."""
+        """Returns only the leaves that `other` also has."""
         self._check_shape(other)
         return self._kept(lambda path: path in other._present)
 
@@ -157,10 +158,10 @@ class PartsOf:
         )
 
     def select(self, path: tuple[str | int, ...]) -> PartsOf:
-        """The parts of a subtree.
+        """Returns the parts of a subtree.
 
         Raises:
-            ValueError: the tree has no such path.
+            ValueError: the tree does not have this path.
         """
         return PartsOf(
             _at_path(self._template, path),
@@ -192,10 +193,10 @@ class PartsOf:
 
 
 def _at_path(tree: Any, path: tuple[str | int, ...]) -> Any:
-    """The subtree at a path.
+    """Returns the subtree at a path.
 
     Raises:
-        ValueError: the tree has no such path.
+        ValueError: the tree does not have this path.
     """
     for i, key in enumerate(path):
         for entry, child in children_with_keys(tree) or []:

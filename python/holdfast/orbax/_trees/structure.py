@@ -1,8 +1,8 @@
-"""Walks trees fast, matches them, and says how they differ.
+"""Walks and matches trees fast, and describes their differences.
 
 A tree is "serialized" if its containers are dicts with string keys, and lists.
-Everything read from `_METADATA` has this form. Other kinds of containers only
-occur empty, as leaves.
+Everything read from `_METADATA` has this form. Containers of other kinds occur
+only if they are empty, and count as leaves.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def serialize(tree: Any) -> Any:
         try:
             keys = sorted(tree)
         except TypeError:
-            children_with_keys(tree)  # raises as jax does
+            children_with_keys(tree)  # raises jax's error
             raise
         return {str(key): serialize(tree[key]) for key in keys}
     if (kind is list or kind is tuple) and tree:
@@ -65,8 +65,8 @@ class FlatTree:
     """A flattened tree.
 
     Attributes:
-        tree: the original.
-        leaves: in JAX's order; empty containers are not leaves.
+        tree: the original tree.
+        leaves: the leaves in JAX's order; empty containers are not leaves.
     """
 
     tree: Any
@@ -78,7 +78,7 @@ class FlatTree:
         return [str_keypath(path) for path, _ in flatten_with_path(self.tree)]
 
     def rebuild(self, leaves: list[Any]) -> Any:
-        """Returns the tree with other leaves."""
+        """Returns the tree with different leaves."""
         return unflatten_like(self.tree, leaves)
 
 
@@ -86,13 +86,13 @@ def flatten(tree: Any) -> FlatTree:
     """Flattens a tree.
 
     Raises:
-        ValueError: the keys of a dict cannot be compared.
+        ValueError: the keys of a dict cannot be sorted.
     """
     return FlatTree(tree, tree_leaves(tree))
 
 
 class FlatDict(dict[Names, Any]):
-    """The leaves of a serialized tree by path."""
+    """The leaves of a serialized tree, by path."""
 
 
 def flat_dict(serialized: Any) -> FlatDict:
@@ -116,7 +116,7 @@ def flat_dict(serialized: Any) -> FlatDict:
 
 
 def difference(a: Any, b: Any) -> Any | None:
-    """Returns where two serialized trees differ in structure, or None."""
+    """Returns how the structures of two serialized trees differ, or None."""
     if _is_alike(a, b):
         return None
     return tree_difference(
@@ -128,7 +128,7 @@ def difference(a: Any, b: Any) -> Any | None:
 
 
 def _is_alike(a: Any, b: Any) -> bool:
-    """Whether `difference` finds nothing; much faster."""
+    """Returns whether `difference` would find nothing; much faster."""
     if type(a) is dict and a:
         if type(b) is not dict or a.keys() != b.keys():
             return False
@@ -179,9 +179,9 @@ def match_up_to(tree: Any, other: Any, any_empties: bool = True) -> list[Any]:
 
     Args:
         tree: a tree of n leaves.
-        other: a tree with the same containers down to those leaves.
-        any_empties: accept any value at an empty container of `tree`; otherwise
-            it must be the same container.
+        other: a tree with the same containers down to these leaves.
+        any_empties: accept any value for an empty container of `tree`. If
+            False, it must be the same container.
 
     Returns:
         n subtrees, in flatten order.
@@ -196,7 +196,7 @@ def match_up_to(tree: Any, other: Any, any_empties: bool = True) -> list[Any]:
 
 
 def is_alike_up_to(tree: Any, other: Any) -> bool:
-    """Whether `match_up_to` would find all of `tree` in `other`."""
+    """Returns whether `match_up_to` would find all of `tree` in `other`."""
     return _match(tree, other, [], True)
 
 
@@ -231,7 +231,7 @@ def _match(tree: Any, other: Any, found: list[Any], any_empties: bool) -> bool:
 def _raise_mismatch(tree: Any, other: Any, any_empties: bool) -> NoReturn:
     jax = imported_jax()
     if jax is not None:
-        # jax reports best where the trees differ.
+        # jax's error describes best where the trees differ.
         is_leaf = (lambda x: not children_with_keys(x)) if any_empties else None
         jax.tree.map(lambda *_: None, tree, other, is_leaf=is_leaf)
     raise ValueError(

@@ -1,7 +1,8 @@
 """Decides which stored leaves a restore with transforms reads, and how.
 
-The functions are pure: they use only keys, before anything is read. The rules
-run backwards here, from the keys of the caller's item to the checkpoint's keys.
+The functions are pure: they use only keys, before anything is read. They apply
+the rules backwards, from the keys of the caller's item to the checkpoint's
+keys.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def plan_transforms(
     """Returns the restore arguments of each stored leaf that is needed.
 
     Args:
-        stored: the keys of every leaf of the checkpoint.
-        item: the wanted tree.
+        stored: the keys of every leaf in the checkpoint.
+        item: the requested tree.
         transforms: a tree of `Transform`.
         restore_args: restore arguments by the item's keys.
-        default_to_original: read keys of the item without a transform.
+        default_to_original: read the item's keys that have no transform.
 
     Raises:
         ValueError: a `multi_value_fn` does not name its inputs.
@@ -71,7 +72,7 @@ def plan_transforms(
 
 
 class _Rule:
-    """One transform, and the item's key that each original key serves."""
+    """One transform, and the item key for each original key."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class _Rule:
         """Returns the item's first key that is made from this original key.
 
         Raises:
-            re.error: a bad pattern, or a back reference to no group.
+            re.error: a pattern is invalid, or refers to a missing group.
         """
         if self._output_of is None:
             self._output_of = {}
@@ -112,7 +113,8 @@ class _Rule:
             self._error = error
 
     def input_args(self, key: str) -> Any | None:
-        """The entry of `multi_value_fn_input_args` for this original key.
+        """Returns the entry of `multi_value_fn_input_args` for this original
+        key.
 
         Raises:
             ValueError: the transform does not have this entry.
@@ -158,7 +160,7 @@ def _matching_args(
 
 
 def _is_fallback(key: str, rules: list[_Rule]) -> bool:
-    # Try every pattern, so an invalid one is always refused.
+    # Try every pattern, so an invalid pattern is always refused.
     matching = [rule for rule in rules if re.fullmatch(rule.pattern, key)]
     return any(rule.transform.use_fallback for rule in matching)
 
@@ -173,7 +175,7 @@ def transform_restored(
     """Makes the item's tree from the restored leaves.
 
     Args:
-        item: the wanted tree.
+        item: the requested tree.
         restored: the checkpoint's tree; leaves that were not read are
             metadata.
         restore_args: a tree like the item.

@@ -31,8 +31,8 @@ def _of_row(row: _Row) -> SerializedArrayMetadata:
 class Store:
     """Writes and reads the `array_metadatas` files.
 
-    An ArrayHandler without a Store writes no such file, and `_METADATA` then
-    has no `write_shape`.
+    If an ArrayHandler has no Store, it writes no `array_metadatas` files, and
+    `_METADATA` has no `write_shape`.
     """
 
     def __init__(
@@ -44,14 +44,15 @@ class Store:
 
         Args:
             primary_host: the process that creates the directory; None means
-                each.
+                every process.
             write_timeout_secs: how long other processes wait for the directory.
         """
         self._primary_host = primary_host
         self._write_timeout_secs = write_timeout_secs
 
     def set_primary_host(self, primary_host: int | None) -> None:
-        """Sets the process that creates the directory; None means each."""
+        """Sets the process that creates the directory; None means every
+        process."""
         self._primary_host = primary_host
 
     def write_now(
@@ -63,7 +64,7 @@ class Store:
         """Adds arrays to the process's file.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         rows = [_row_of(array) for array in array_metadatas]
         path = os.fspath(checkpoint_dir)
@@ -79,7 +80,7 @@ class Store:
         self.write_now(checkpoint_dir, array_metadatas, process_index)
 
     def read_now(self, checkpoint_dir: Any) -> dict[int, list[Any]] | None:
-        """Returns the arrays by process; None if there is no file.
+        """Returns the arrays by process; None if there are no files.
 
         Raises:
             ValueError: the directory does not exist, or a file is damaged.
@@ -115,7 +116,7 @@ class Validator:
             array_metadatas: arrays by process.
 
         Raises:
-            ValueError: a process wrote none, or processes differ.
+            ValueError: a process wrote no arrays, or processes differ.
         """
         rows = {
             process: [_row_of(array) for array in arrays]

@@ -79,23 +79,26 @@ class ArrayHandler(TypeHandler):
         """Makes a handler.
 
         Args:
-            metadata_key: name of array metadata files; None means the format's.
-            primary_host: the process that writes shared files; None means each.
-            replica_id: the replica to write; None means any local one.
+            metadata_key: name of array metadata files; None means the format's
+                default.
+            primary_host: the process that writes shared files; None means every
+                process.
+            replica_id: the replica to write; None means any local replica.
             use_replica_parallel: replicas of a shard share it along its first
                 divisible axis; None means yes, unless JAX_PLATFORMS names a
                 GPU.
-            min_slice_bytes_for_replica_parallel: the minimum share of each.
+            min_slice_bytes_for_replica_parallel: the smallest share of a
+                replica.
             max_replicas_for_replica_parallel: the most replicas that share.
             enable_write_sharding_file: write `_sharding`.
-            array_metadata_store: writes `array_metadatas`; None: nobody does,
-                and `_METADATA` has no `write_shape`.
-            enable_replica_parallel_separate_folder: replicated arrays have a
-                database of their own.
-            dispatcher: has arrays copied, written and read elsewhere; see
+            array_metadata_store: writes `array_metadatas`. If None, that file
+                is not written, and `_METADATA` has no `write_shape`.
+            enable_replica_parallel_separate_folder: store replicated arrays in
+                a separate database.
+            dispatcher: copies, writes and reads arrays in other processes; see
                 `_processes.dispatching`.
-            callback: told of each array; its priorities count where copies
-                from devices are bounded.
+            callback: notified about each array; its priorities apply if copies
+                from devices are limited.
         """
         self._dispatcher = dispatcher
         self._metadata_key = metadata_key
@@ -114,11 +117,12 @@ class ArrayHandler(TypeHandler):
         return JAX_ARRAY_TYPE_STR
 
     def has_dispatcher(self) -> bool:
-        """Whether a dispatcher sends work to other processes."""
+        """Returns whether a dispatcher sends work to other processes."""
         return self._dispatcher is not None
 
     def is_served_by_engine(self) -> bool:
-        """Whether the engine does for a whole tree what this handler does."""
+        """Returns whether the engine can do this handler's work for a complete
+        tree."""
         return (
             type(self) is ArrayHandler
             and self._metadata_key is None
@@ -129,10 +133,10 @@ class ArrayHandler(TypeHandler):
         )
 
     def jax_options(self) -> dict[str, Any]:
-        """The arguments to call `make_adapt` with.
+        """Returns the arguments for `make_adapt`.
 
         Raises:
-            ValueError: replicas are to share, but no replica is chosen.
+            ValueError: replicas should share, but `replica_id` is None.
         """
         if self._replica_id is None and self._shares_replicas():
             raise ValueError(
@@ -170,9 +174,8 @@ class ArrayHandler(TypeHandler):
     ) -> Sequence[CommitFuture]:
         """Copies arrays to the host and begins to write them.
 
-        If `device_host_byte_limiter` has a bound, the future copies the arrays
-        that are
-        not SYNCHRONOUS, as many at a time as fit.
+        If `device_host_byte_limiter` has a limit, the future copies the arrays
+        that are not SYNCHRONOUS, as many at a time as the limit permits.
 
         Raises:
             ValueError: an array has no elements, or an unknown priority.
@@ -206,7 +209,7 @@ class ArrayHandler(TypeHandler):
         return [commit(work, infos, "array_type_handler")]
 
     def _sent(self, leaves: list[_Leaf]) -> list[_Leaf]:
-        """The leaves after the dispatcher has copied them to the host."""
+        """Returns the leaves after the dispatcher's copies to the host."""
         if not leaves:
             return []
         dispatcher: Any = self._dispatcher
@@ -326,8 +329,8 @@ class ArrayHandler(TypeHandler):
         """Reads arrays.
 
         Raises:
-            ValueError: there are no arguments; an array without a sharding, or
-                that cannot be read as asked.
+            ValueError: there are no arguments; an array has no sharding, or
+                cannot be read as requested.
         """
         if args is None:
             raise ValueError(
@@ -350,15 +353,16 @@ class ArrayHandler(TypeHandler):
 
 
 def refuse_host_local(array: Any, name: str, typestr: str) -> None:
-    """Refuses an array that only this process has, if there are others.
+    """Refuses an array that only this process has, if there are other
+    processes.
 
     Args:
         array: a jax.Array.
         name: the parameter's name.
-        typestr: of its handler.
+        typestr: the type string of its handler.
 
     Raises:
-        ValueError: no other process has a part of it.
+        ValueError: no other process has a part of the array.
     """
     if not array.is_fully_addressable:
         return
@@ -375,7 +379,7 @@ def refuse_host_local(array: Any, name: str, typestr: str) -> None:
 
 
 def _is_replicated(sharding: Any) -> bool:
-    """Whether the sharding allows devices to hold the same values."""
+    """Returns whether the sharding lets devices hold the same values."""
     jax = require_jax("a sharding")
     if isinstance(sharding, jax.sharding.NamedSharding):
         spec = sharding.spec

@@ -20,18 +20,18 @@ from holdfast.orbax.options import (
 
 
 class CommitFuture(Protocol):
-    """Work that has begun and is not finished."""
+    """Work that has started and may still be running."""
 
     def result(self, timeout: float | None = None) -> Any:
-        """Waits for its end, and raises its error."""
+        """Waits until the work has ended, and raises its error."""
 
 
 @stands_for_orbaxs
 class TypeHandler(abc.ABC):
     """Saves and restores the leaves of a type.
 
-    Each call gets all leaves in a tree that the handler serves. Handlers that
-    derive from Orbax's class of this name count as derived.
+    Each call gets all leaves in a tree that the handler supports. Handlers that
+    derive from Orbax's class of the same name count as derived.
     """
 
     @abc.abstractmethod
@@ -56,12 +56,12 @@ class TypeHandler(abc.ABC):
         infos: Sequence[ParamInfo],
         args: Sequence[SaveArgs] | None = None,
     ) -> Sequence[CommitFuture]:
-        """Captures everything it needs from the values, and begins to write.
+        """Captures everything it needs from the values, and starts to write.
 
         Args:
             values: n leaves.
             infos: n parameters.
-            args: n arguments of the caller's.
+            args: n arguments from the caller.
 
         Returns:
             Futures; when all have ended, everything is written.
@@ -77,21 +77,21 @@ class TypeHandler(abc.ABC):
 
         Args:
             infos: n parameters.
-            args: n arguments of the caller's.
+            args: n arguments from the caller.
 
         Returns:
             n leaves.
         """
 
     def finalize(self, directory: Any) -> None:  # noqa: B027
-        """Called after all handlers have written everything.
+        """Does nothing; called after all handlers have written everything.
 
         Args:
             directory: `parent_dir` of the parameters.
         """
 
     def memory_size(self, values: Sequence[Any]) -> Sequence[tuple[int, int]]:
-        """(bytes written, bytes read) of each value, for measurements.
+        """Returns (bytes written, bytes read) of each value, for measurements.
 
         Raises:
             NotImplementedError: the handler does not support this.
@@ -100,7 +100,7 @@ class TypeHandler(abc.ABC):
 
 
 class TypeHandlerRegistry(Protocol):
-    """The handlers of types; the first match counts."""
+    """The handlers of types; the first match is used."""
 
     def add(
         self,
@@ -113,14 +113,14 @@ class TypeHandlerRegistry(Protocol):
         """Registers a handler; see `register_type_handler`."""
 
     def get(self, ty: Any) -> TypeHandler:
-        """Returns the handler of a type, or of a type string.
+        """Returns the handler of a type or type string.
 
         Raises:
-            ValueError: no handler serves the type.
+            ValueError: no handler supports the type.
         """
 
     def has(self, ty: Any) -> bool:
-        """Whether a type, or a type string, has a handler."""
+        """Returns whether a type or type string has a handler."""
 
 
 class SerializationStatusCallback(Protocol):
@@ -128,26 +128,26 @@ class SerializationStatusCallback(Protocol):
     thread."""
 
     def key_priority(self, keypath: Any) -> TransferPriority:
-        """The priority of the array at `keypath`."""
+        """Returns the priority of the array at `keypath`."""
 
     def on_transfer_start(self, keypath: Any) -> None:
         """Reserved; not called."""
 
     def on_transfer_end(self, keypath: Any) -> None:
-        """The array is in host memory."""
+        """Called when the array is in host memory."""
 
     def on_write_start(self, keypath: Any) -> None:
         """Reserved; not called."""
 
     def on_write_end(self, keypath: Any) -> None:
-        """The array is written."""
+        """Called when the array is written."""
 
 
 def check_input_arguments(*args: Sequence[Any]) -> None:
-    """Checks the sequences that a handler is called with.
+    """Checks the sequences that were passed to a handler.
 
     Raises:
-        ValueError: the first is empty, or lengths differ.
+        ValueError: the first sequence is empty, or lengths differ.
     """
     length: int | None = None
     for arg in args:
@@ -163,7 +163,7 @@ def is_supported_type(
     value: Any,
     pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> bool:
-    """Whether `value` can be a leaf of a saved tree without further
+    """Returns whether `value` can be a leaf of a saved tree without additional
     handlers."""
     kinds = (str, int, float, np.number, np.ndarray, bytes)
     return (
@@ -177,7 +177,7 @@ def check_array_values(values: Sequence[Any], infos: Sequence[Any]) -> None:
     """Refuses arrays without elements.
 
     Raises:
-        ValueError: naming the first.
+        ValueError: an array has no elements; the error names the first.
     """
     for value, info in zip(values, infos, strict=True):
         check_has_elements(value, info.name, info.value_typestr)
@@ -187,7 +187,8 @@ def check_has_elements(array: Any, name: str, typestr: str | None) -> None:
     """Refuses an array without elements.
 
     Raises:
-        ValueError: naming the parameter, and its handler's text.
+        ValueError: the array has no elements; the error names the parameter and
+            its handler's type string.
     """
     if array.size == 0:
         raise ValueError(

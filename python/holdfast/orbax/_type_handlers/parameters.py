@@ -1,4 +1,4 @@
-"""Stored parameters of one directory, found by only their names."""
+"""The stored parameters of one directory, found only by their names."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ class Parameters:
     """n parameters of one directory.
 
     Args:
-        infos: their ParamInfos.
-        metadata_key: name of array metadata files; None means the format's.
+        infos: the ParamInfos of the parameters.
+        metadata_key: name of array metadata files; None means the format's
+            default.
 
     Raises:
-        ValueError: the parameters do not agree about the format; a damaged
-            database.
+        ValueError: the parameters have different formats, or a database is
+            damaged.
     """
 
     def __init__(
@@ -51,14 +52,14 @@ class Parameters:
         )
 
     def read(self, kind: Kind, args: Sequence[RestoreArgs]) -> list[Any]:
-        """The values.
+        """Returns the values.
 
         Args:
-            kind: what they become.
+            kind: the kind of value that the parameters become.
             args: n arguments.
 
         Raises:
-            ValueError: a value that cannot be read as asked.
+            ValueError: a value cannot be read as requested.
             FileNotFoundError: files of an array are missing.
         """
         plans = [
@@ -70,13 +71,13 @@ class Parameters:
     def array_metadata(
         self, shardings: Sequence[Any] | None = None
     ) -> list[ArrayMetadata]:
-        """The metadata of the stored parameters.
+        """Returns the metadata of the stored parameters.
 
         Args:
             shardings: n ShardingMetadata or None.
 
         Raises:
-            ValueError: an array that cannot be opened.
+            ValueError: an array cannot be opened.
         """
         leaves = [self._opened(info) for info in self._infos]
         return [
@@ -111,7 +112,7 @@ def describe_array(
     sharding: Any | None,
     write_shape: tuple[int, ...] | None,
 ) -> ArrayMetadata:
-    """Metadata of an array that could be opened."""
+    """Returns the metadata of an array that could be opened."""
     info = leaf.info
     return ArrayMetadata(
         name=leaf.name,

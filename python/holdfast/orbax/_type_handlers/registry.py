@@ -36,7 +36,7 @@ Matches = Callable[[Any], bool]
 
 
 class _TypeHandlerRegistryImpl:
-    """Rows of (what matches, handler); the first match counts."""
+    """Rows of (match function, handler); the first match is used."""
 
     def __init__(self, *handlers: tuple[Any, TypeHandler]) -> None:
         self._type_registry: list[tuple[Matches, TypeHandler]] = []
@@ -88,10 +88,10 @@ class _TypeHandlerRegistryImpl:
         return next((i for i, (matches, _) in rows if matches(ty)), None)
 
     def get(self, ty: Any) -> TypeHandler:
-        """Returns the handler of a type, or of a type string.
+        """Returns the handler of a type or type string.
 
         Raises:
-            ValueError: no handler serves the type.
+            ValueError: no handler supports the type.
         """
         if isinstance(ty, str):
             if ty in self._typestr_registry:
@@ -103,7 +103,7 @@ class _TypeHandlerRegistryImpl:
         raise ValueError(f'Unknown type: "{ty}". Must register a TypeHandler.')
 
     def has(self, ty: Any) -> bool:
-        """Whether a type, or a type string, has a handler."""
+        """Returns whether a type or type string has a handler."""
         try:
             self.get(ty)
         except ValueError:
@@ -135,7 +135,7 @@ def standard_registry() -> _TypeHandlerRegistryImpl:
         add(number, ScalarHandler())
     add(np.ndarray, NumpyHandler())
     handler = ArrayHandler(array_metadata_store=Store())
-    # No type of jax's stands for the row, so nothing it matches is there yet.
+    # No jax type identifies the row, so nothing that it matches exists yet.
     registry._type_registry.append((_is_jax_array_type, handler))
     registry._typestr_registry[handler.typestr()] = handler
     add(str, StringHandler())
@@ -151,14 +151,15 @@ STANDARD_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
 def registry_or_standard(
     registry: TypeHandlerRegistry | None,
 ) -> TypeHandlerRegistry:
-    """Returns the registry, or for None that of the standard handlers."""
+    """Returns the registry; for None, the standard handlers' registry."""
     if registry is not None:
         return registry
     return STANDARD_TYPE_HANDLER_REGISTRY
 
 
 def supported_types() -> list[Any]:
-    """The types of leaves that can be saved without further handlers."""
+    """Returns the types of leaves that can be saved without additional
+    handlers."""
     jax = require_jax("the list of supported types")
     kinds = [int, float, bytes, np.number, np.ndarray, jax.Array, str]
     return [*kinds, type(PLACEHOLDER)]
@@ -174,29 +175,29 @@ def register_type_handler(
 
     Args:
         ty: a type.
-        handler: the handler that serves its leaves.
-        func: decides whether the handler serves a type; None means subclasses
+        handler: the handler of its leaves.
+        func: returns whether the handler supports a type; None means subclasses
             of `ty`.
-        override: replace the handler that serves `ty` now.
+        override: replace the present handler of `ty`.
 
     Raises:
-        ValueError: the type has a handler, or another type's handler has the
-            same text, without `override`.
+        ValueError: without `override`, the type already has a handler, or the
+            handler of a different type has the same type string.
     """
     GLOBAL_TYPE_HANDLER_REGISTRY.add(ty, handler, func, override)
 
 
 def get_type_handler(ty: Any) -> TypeHandler:
-    """Returns the shared registry's handler of a type, or of a type string.
+    """Returns the shared registry's handler of a type or type string.
 
     Raises:
-        ValueError: no handler serves the type.
+        ValueError: no handler supports the type.
     """
     return GLOBAL_TYPE_HANDLER_REGISTRY.get(ty)
 
 
 def has_type_handler(ty: Any) -> bool:
-    """Whether the shared registry has a handler for the type."""
+    """Returns whether the shared registry has a handler for the type."""
     return GLOBAL_TYPE_HANDLER_REGISTRY.has(ty)
 
 
@@ -204,12 +205,12 @@ def register_standard_handlers_with_options(**kwargs: Any) -> None:
     """Registers the handlers of numbers, numpy arrays and jax.Arrays again.
 
     Args:
-        **kwargs: options that all of them have; `use_ocdbt` and `ts_context`
-            must be among them and are ignored.
+        **kwargs: options that all three handlers have. `use_ocdbt` and
+            `ts_context` must be among them, and are ignored.
 
     Raises:
-        KeyError: one of those two is missing.
-        TypeError: an option that one of the handlers does not have.
+        KeyError: `use_ocdbt` or `ts_context` is missing.
+        TypeError: a handler does not have an option.
     """
     del kwargs["use_ocdbt"], kwargs["ts_context"]
     add = GLOBAL_TYPE_HANDLER_REGISTRY.add

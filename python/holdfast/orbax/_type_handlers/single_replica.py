@@ -1,4 +1,4 @@
-"""A handler of jax.Arrays that lets one replica read for all."""
+"""A handler for jax.Arrays that lets one replica read for all replicas."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SingleReplicaArrayHandler(ArrayHandler):
             replica_axis_index: the mesh axis of the replicas.
             primary_replica_id: the replica that reads.
             broadcast_memory_limit_bytes: the most bytes to broadcast at a time.
-            broadcast_memory_scaling_factor: the usable part of free memory.
+            broadcast_memory_scaling_factor: the fraction of free memory to use.
             **kwargs: arguments of ArrayHandler.
         """
         super().__init__(**kwargs)
@@ -72,9 +72,9 @@ class SingleReplicaArrayHandler(ArrayHandler):
         """Reads arrays.
 
         Raises:
-            ValueError: arguments that are no SingleReplicaArrayRestoreArgs, or
-                lack a sharding.
-            InvalidShardingError: a sharding without replicas along the axis.
+            ValueError: arguments are not SingleReplicaArrayRestoreArgs, or lack
+                a sharding.
+            InvalidShardingError: a sharding has no replicas along the axis.
         """
         if args is None:
             raise ValueError(
@@ -108,7 +108,7 @@ class SingleReplicaArrayHandler(ArrayHandler):
         """Returns the processes of the replica that reads.
 
         Raises:
-            InvalidShardingError: a sharding without replicas along the axis.
+            InvalidShardingError: the sharding has no replicas along the axis.
         """
         jax = require_jax("a sharding")
         if not isinstance(sharding, jax.sharding.NamedSharding):
@@ -137,11 +137,11 @@ class SingleReplicaArrayHandler(ArrayHandler):
         args: Sequence[RestoreArgs],
         primary: set[int],
     ) -> list[Any]:
-        """The arrays; typed PRNG keys as their data.
+        """Returns the arrays; typed PRNG keys as their data.
 
         Raises:
-            ValueError: an array that cannot be read as asked; arguments from
-                which this process, which reads nothing, cannot know it.
+            ValueError: an array cannot be read as requested; or the arguments
+                do not describe an array that this process does not read.
         """
         own_args = []
         for arg in args:
@@ -173,10 +173,11 @@ class SingleReplicaArrayHandler(ArrayHandler):
 
 
 def _abstract(arg: ArrayRestoreArgs) -> Any:
-    """Shape, dtype and sharding of what another replica reads.
+    """Returns shape, dtype and sharding of an array that a different replica
+    reads.
 
     Raises:
-        ValueError: the arguments do not say.
+        ValueError: the arguments lack one of the three.
     """
     jax = require_jax("an abstract array")
     shape, sharding = physical_request(

@@ -2,7 +2,7 @@
 
 The engine writes and reads a tree's leaves of these types in one pass. The
 methods here are for callers that have parameters without a tree, and for
-handlers that build on these.
+handlers that are based on these classes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class NumpyHandler(TypeHandler):
         """Makes a handler.
 
         Args:
-            metadata_key: name of array metadata files; None means the format's.
+            metadata_key: name of array metadata files; None means the format's
+                default.
             ocdbt_process_id: letters and digits that name the process's
                 database.
             deepcopy_host_arrays: copy arrays before `serialize` returns;
@@ -80,7 +81,8 @@ class NumpyHandler(TypeHandler):
         return "np.ndarray"
 
     def is_served_by_engine(self) -> bool:
-        """Whether the engine does for a whole tree what this handler does."""
+        """Returns whether the engine can do this handler's work for a complete
+        tree."""
         return (
             type(self) in (NumpyHandler, ScalarHandler)
             and self._metadata_key is None
@@ -104,7 +106,7 @@ class NumpyHandler(TypeHandler):
         check_array_values(values, infos)
         arrays = [np.asarray(value) for value in values]
         if process_index() != 0:
-            return []  # the first process writes what all have
+            return []  # the first process writes what all processes have
         for array in arrays:
             check_storable(array)
         named = {i.name: a for i, a in zip(infos, arrays, strict=True)}
@@ -124,11 +126,11 @@ class NumpyHandler(TypeHandler):
         infos: Sequence[ParamInfo],
         args: Sequence[RestoreArgs] | None = None,
     ) -> Sequence[Any]:
-        """Arrays; of ScalarHandler, numbers, or what the arguments'
-        `restore_type` makes of them.
+        """Returns arrays. ScalarHandler returns numbers, or converts them to
+        the arguments' `restore_type`.
 
         Raises:
-            ValueError: an array with dimensions that is to be a number.
+            ValueError: an array with dimensions is requested as a number.
         """
         args = args_or_defaults(args, RestoreArgs, len(infos))
         check_input_arguments(infos, args)
@@ -205,7 +207,8 @@ class StringHandler(TypeHandler):
         return "string"
 
     def is_served_by_engine(self) -> bool:
-        """Whether the engine does for a whole tree what this handler does."""
+        """Returns whether the engine can do this handler's work for a complete
+        tree."""
         return type(self) is StringHandler and self._filename == STRINGS_FILE
 
     async def metadata(
@@ -224,7 +227,7 @@ class StringHandler(TypeHandler):
         check_input_arguments(values, infos)
         texts = [str(value) for value in values]
         if process_index() != 0:
-            return []  # the first process writes what all have
+            return []  # the first process writes what all processes have
 
         def work() -> None:
             with self._lock:
@@ -239,7 +242,7 @@ class StringHandler(TypeHandler):
         infos: Sequence[ParamInfo],
         args: Sequence[RestoreArgs] | None = None,
     ) -> Sequence[str | None]:
-        """The strings.
+        """Returns the strings.
 
         Raises:
             ValueError: the file or a string is missing.
@@ -257,7 +260,7 @@ class StringHandler(TypeHandler):
 
 
 def _places_of(infos: Sequence[ParamInfo]) -> list[tuple[str, str]]:
-    """(directory, name) of each parameter."""
+    """Returns (directory, name) of each parameter."""
     return [(os.fspath(info.parent_dir), info.name) for info in infos]
 
 
@@ -270,11 +273,12 @@ class PlaceholderHandler(TypeHandler):
         return PLACEHOLDER_TYPESTR
 
     def is_served_by_engine(self) -> bool:
-        """Whether the engine does for a whole tree what this handler does."""
+        """Returns whether the engine can do this handler's work for a complete
+        tree."""
         return type(self) is PlaceholderHandler
 
     async def metadata(self, infos: Sequence[ParamInfo]) -> Sequence[Any]:
-        """Placeholders have none.
+        """Always raises, because placeholders have no metadata.
 
         Raises:
             NotImplementedError: always.
@@ -287,7 +291,7 @@ class PlaceholderHandler(TypeHandler):
         infos: Sequence[ParamInfo],
         args: Sequence[SaveArgs] | None = None,
     ) -> Sequence[CommitFuture]:
-        """They are not stored.
+        """Always raises, because placeholders are not stored.
 
         Raises:
             NotImplementedError: always.

@@ -1,4 +1,4 @@
-"""Loggers, and those that other loggers are put together of."""
+"""The interface of loggers, and basic loggers."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from holdfast._log import log
 
 
 class AbstractLogger(abc.ABC):
-    """Hears what a manager has done."""
+    """Receives entries about what a manager has done."""
 
     @abc.abstractmethod
     def log_entry(self, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """Takes an entry.
+        """Logs an entry.
 
         Args:
             msg: a dict, such as the fields of a SaveStepStatistics.
-            *args: more about it.
-            **kwargs: more about it, by name.
+            *args: more about the entry.
+            **kwargs: more about the entry, by name.
         """
 
 
 class StandardLogger(AbstractLogger):
-    """Hands entries to Python's logging."""
+    """Logs entries with Python's logging."""
 
     def log_entry(self, msg: Any, *args: Any, **kwargs: Any) -> None:
-        # absl's own, where the program has it: it may write elsewhere.
+        # Use absl's logging if the program has it; it may write elsewhere.
         absl_logging: Any = sys.modules.get("absl.logging", log)
         absl_logging.info(msg, *args, **kwargs)
 
 
 class CompositeLogger(AbstractLogger):
-    """Hands entries to several loggers."""
+    """Passes entries to several loggers."""
 
     def __init__(self, *loggers: AbstractLogger) -> None:
-        """Makes one.
+        """Creates a logger.
 
         Args:
-            *loggers: others than CompositeLoggers; anything else is left out,
-                with a warning.
+            *loggers: loggers that are not CompositeLoggers. Any other argument
+                is ignored, with a warning.
         """
         self._known_loggers = [x for x in loggers if _is_usable(x)]
 
     def log_entry(self, entry: Any) -> None:
-        """Takes an entry.
+        """Passes an entry to all loggers.
 
         Args:
             entry: a dict, such as the fields of a SaveStepStatistics.

@@ -13,14 +13,14 @@ _SEVERITIES = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 @dataclasses.dataclass
 class CloudLoggerOptions:
-    """Where entries go.
+    """Where entries are sent.
 
     Attributes:
         job_name: added to each entry.
-        logger_name: the log's.
-        client: of google.cloud.logging; None: one with the machine's
+        logger_name: the name of the log.
+        client: a google.cloud.logging client; None makes one with the machine's
             credentials.
-        checkpoint_metadata: the program's own.
+        checkpoint_metadata: the program's own metadata.
     """
 
     job_name: str = "checkpoint_job"
@@ -30,10 +30,10 @@ class CloudLoggerOptions:
 
 
 class CloudLogger(AbstractLogger):
-    """Hands entries to Google Cloud Logging, as structured ones."""
+    """Sends structured entries to Google Cloud Logging."""
 
     def __init__(self, options: CloudLoggerOptions | None = None) -> None:
-        """Makes one.
+        """Creates a logger.
 
         Args:
             options: CloudLoggerOptions.
@@ -51,11 +51,12 @@ class CloudLogger(AbstractLogger):
     def log_entry(
         self, entry: dict[str, Any], severity: str | None = "INFO"
     ) -> None:
-        """Takes an entry.
+        """Sends an entry.
 
         Args:
-            entry: gets the job's name.
-            severity: DEBUG, INFO, WARNING, ERROR or CRITICAL; others are INFO.
+            entry: the entry; the job's name is added to it.
+            severity: DEBUG, INFO, WARNING, ERROR or CRITICAL; any other value
+                means INFO.
         """
         entry["job_name"] = self.job_name
         known = severity if severity in _SEVERITIES else "INFO"

@@ -14,7 +14,7 @@ from holdfast.orbax._checkpointer.durable import sync, write_text
 from holdfast.orbax.metadata.step import check_json_object, unknown_fields
 
 ROOT_METADATA_FILENAME = "_ROOT_METADATA"
-# Releases before 0.11 wrote this one.
+# Releases before 0.11 wrote this file.
 _LEGACY_FILENAME = "metadata"
 
 
@@ -23,7 +23,7 @@ class RootMetadata:
     """Metadata of all steps together.
 
     Attributes:
-        internal_metadata: Orbax's own.
+        internal_metadata: Orbax's internal metadata.
         custom_metadata: the user's JSON object.
     """
 
@@ -36,15 +36,15 @@ class RootMetadata:
 
 
 def read_root_metadata(directory: str) -> RootMetadata:
-    """From the files of `directory`.
+    """Reads the metadata from the files of `directory`.
 
     Args:
-        directory: the one called `metadata` beside the steps.
+        directory: the directory `metadata` next to the steps.
 
     Raises:
-        NotADirectoryError: it is a file.
-        OSError: no file there can be read.
-        ValueError: a field has another type than Orbax writes.
+        NotADirectoryError: `directory` is a file.
+        OSError: no file in it can be read.
+        ValueError: a field has a type that Orbax does not write.
     """
     if not _files.isdir(directory):
         raise NotADirectoryError(f"Path is not a directory: {directory}")
@@ -65,15 +65,15 @@ def read_root_metadata(directory: str) -> RootMetadata:
 
 
 def write_root_metadata(directory: str, custom_metadata: Any) -> None:
-    """Writes the file of `directory`, at once and durably.
+    """Writes the file of `directory`, atomically and durably.
 
     Args:
-        directory: the one called `metadata` beside the steps; exists.
+        directory: the directory `metadata` next to the steps; it exists.
         custom_metadata: the user's JSON object.
 
     Raises:
-        ValueError: it has other keys than text.
-        TypeError: it is no JSON value.
+        ValueError: it has keys that are not str.
+        TypeError: it is not a JSON value.
         OSError: the file cannot be written.
     """
     data = serialize_root_metadata(
@@ -90,11 +90,11 @@ def write_root_metadata(directory: str, custom_metadata: Any) -> None:
 
 
 def serialize_root_metadata(metadata: RootMetadata) -> dict[str, Any]:
-    """The document of the file.
+    """Returns the document to store in the file.
 
     Raises:
-        ValueError: a field has other keys than text.
-        TypeError: a field is no JSON value.
+        ValueError: a field has keys that are not str.
+        TypeError: a field is not a JSON value.
     """
     return {
         "internal_metadata": check_json_object(metadata.internal_metadata),
@@ -105,10 +105,10 @@ def serialize_root_metadata(metadata: RootMetadata) -> dict[str, Any]:
 def deserialize_root_metadata(
     metadata_dict: dict[str, Any],
 ) -> RootMetadata:
-    """From the parsed file; unknown fields count as the user's.
+    """Converts from the parsed file; unknown fields count as the user's.
 
     Raises:
-        ValueError: a field has another type than Orbax writes.
+        ValueError: a field has a type that Orbax does not write.
     """
     data = check_json_object(metadata_dict)
     internal = check_json_object(data.get("internal_metadata"))

@@ -1,6 +1,6 @@
-"""Shardings as they are recorded in `_sharding`, without devices.
+"""Shardings as recorded in `_sharding`, without devices.
 
-A metadata object converts to and from jax's shardings and JSON texts; only
+A metadata object converts to and from jax's shardings and JSON text; only
 `to_jax_sharding` and `from_jax_sharding` need jax.
 """
 
@@ -30,18 +30,18 @@ _POSITIONAL = "PositionalSharding"
 
 @dataclasses.dataclass
 class DeviceMetadata:
-    """A device by its id."""
+    """A device, identified by its id."""
 
     id: int
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> DeviceMetadata:
-        """From `{"id": N}`."""
+        """Converts from `{"id": N}`."""
         return cls(id=data["id"])
 
     @classmethod
     def from_jax_device(cls, device: Any) -> DeviceMetadata:
-        """From a jax.Device."""
+        """Converts from a jax.Device."""
         return cls(id=device.id)
 
 
@@ -59,20 +59,20 @@ class DeviceMetadataMesh:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> DeviceMetadataMesh:
-        """From `{"mesh": [[{"id": 0}, ...], ...]}`."""
+        """Converts from `{"mesh": [[{"id": 0}, ...], ...]}`."""
         return cls(mesh=_map_mesh(DeviceMetadata.from_dict, data["mesh"]))
 
     @classmethod
     def from_jax_mesh(cls, mesh: Any) -> DeviceMetadataMesh:
-        """From a jax.sharding.Mesh."""
+        """Converts from a jax.sharding.Mesh."""
         devices = mesh.devices.tolist()
         return cls(mesh=_map_mesh(DeviceMetadata.from_jax_device, devices))
 
     def to_jax_device_mesh(self) -> Any:
-        """Nested lists of the jax devices with these ids.
+        """Returns nested lists of the jax devices with these ids.
 
         Raises:
-            ValueError: there is no device of one of the ids.
+            ValueError: no device has one of the ids.
         """
         jax = require_jax("a sharding over devices")
         available = jax.devices()
@@ -93,19 +93,19 @@ class DeviceMetadataMesh:
 
 @dataclasses.dataclass
 class ShardingMetadata(abc.ABC):
-    """A sharding as recorded: `NamedSharding` or `SingleDeviceSharding`."""
+    """A recorded sharding: `NamedSharding` or `SingleDeviceSharding`."""
 
     @classmethod
     @abc.abstractmethod
     def from_jax_sharding(cls, jax_sharding: Any) -> ShardingMetadata:
-        """From a jax sharding of the same kind."""
+        """Converts from a jax sharding of the same kind."""
 
     @abc.abstractmethod
     def to_jax_sharding(self) -> Any:
-        """The jax sharding.
+        """Returns the jax sharding.
 
         Raises:
-            ValueError: this process has no such devices.
+            ValueError: this process does not have these devices.
         """
 
     @classmethod
@@ -113,7 +113,7 @@ class ShardingMetadata(abc.ABC):
     def from_deserialized_dict(
         cls, deserialized_dict: dict[str, Any]
     ) -> ShardingMetadata:
-        """From the parsed JSON object.
+        """Converts from the parsed JSON object.
 
         Raises:
             ValueError: a field is missing.
@@ -121,14 +121,14 @@ class ShardingMetadata(abc.ABC):
 
     @abc.abstractmethod
     def to_serialized_string(self) -> str:
-        """The JSON text that `_sharding` holds."""
+        """Returns the JSON text for `_sharding`."""
 
 
 def _axis_type(text: str) -> Any:
-    """jax's AxisType of that text; the text itself without jax.
+    """Returns jax's AxisType with that name, or the name itself without jax.
 
     Raises:
-        KeyError: no such type.
+        KeyError: the name is unknown.
     """
     jax = imported_jax()
     if jax is None:
@@ -141,11 +141,11 @@ class NamedShardingMetadata(ShardingMetadata):
     """A `jax.sharding.NamedSharding`.
 
     Attributes:
-        shape: the mesh's, of axes in order.
-        axis_names: the mesh's.
-        partition_spec: one entry a dimension; may be shorter than the rank.
+        shape: the sizes of the mesh's axes, in order.
+        axis_names: the names of the mesh's axes.
+        partition_spec: one entry per dimension; may be shorter than the rank.
         axis_types: jax's AxisType of each axis; None in older files.
-        device_mesh: None in older files, which mean `jax.devices()`.
+        device_mesh: None in older files, where it means `jax.devices()`.
     """
 
     shape: np.ndarray[Any, Any]
@@ -183,7 +183,7 @@ class NamedShardingMetadata(ShardingMetadata):
             axis_names=self.axis_names,
             axis_types=axis_types,
         )
-        # JSON has lists where a partition spec has tuples.
+        # JSON has lists in place of the tuples in a partition spec.
         spec = [
             tuple(entry) if isinstance(entry, list) else entry
             for entry in self.partition_spec
@@ -253,13 +253,13 @@ class NamedShardingMetadata(ShardingMetadata):
 
 
 def _current_device_text(text: str) -> str:
-    """CPU devices were called TFRT_CPU_0 before they were cpu:0."""
+    """Returns the present name of a device: TFRT_CPU_0 is now cpu:0."""
     return text.replace("TFRT_CPU_", "cpu:")
 
 
 @dataclasses.dataclass
 class SingleDeviceShardingMetadata(ShardingMetadata):
-    """A `jax.sharding.SingleDeviceSharding`, its device named by a text."""
+    """A `jax.sharding.SingleDeviceSharding`; a string names its device."""
 
     device_str: str
 
@@ -308,7 +308,8 @@ class SingleDeviceShardingMetadata(ShardingMetadata):
 
 
 def from_jax_sharding(jax_sharding: Any) -> ShardingMetadata | None:
-    """The metadata of a jax sharding; None, with a warning, for other kinds."""
+    """Returns the metadata of a jax sharding; warns and returns None for other
+    kinds."""
     jax = require_jax("a jax sharding")
     if isinstance(jax_sharding, jax.sharding.NamedSharding):
         return NamedShardingMetadata.from_jax_sharding(jax_sharding)
@@ -321,11 +322,11 @@ def from_jax_sharding(jax_sharding: Any) -> ShardingMetadata | None:
 
 
 def from_serialized_string(serialized_str: str) -> ShardingMetadata:
-    """From the JSON text of one entry of `_sharding`.
+    """Converts from the JSON text of one entry in `_sharding`.
 
     Raises:
-        ValueError: not such a text, or a kind that jax no longer has.
-        NotImplementedError: a kind that Orbax does not know.
+        ValueError: the text is invalid, or jax no longer has this kind.
+        NotImplementedError: Orbax does not know this kind.
     """
     data = json.loads(serialized_str)
     kind = data["sharding_type"]

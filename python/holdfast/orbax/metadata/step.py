@@ -1,4 +1,4 @@
-"""`_CHECKPOINT_METADATA`: the handlers, times and user's metadata of a save."""
+"""`_CHECKPOINT_METADATA`: handlers, times and the user's metadata of a save."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast import _engine, _files, errors
 from holdfast._log import log
 
 STEP_METADATA_FILENAME = "_CHECKPOINT_METADATA"
-# While it is there, an item is being deleted on purpose.
+# While this file exists, an item is being deleted on purpose.
 DELETION_RECORD_FILENAME = "_CHECKPOINT_DELETION"
 
 
@@ -42,12 +42,13 @@ class StepMetadata:
     """Metadata of one checkpoint.
 
     Attributes:
-        item_handlers: the handler's type, or one for each item.
-        item_metadata: the item's metadata (a TreeMetadata), or one for each.
-        metrics: given with the save.
+        item_handlers: the type of the handler, or one type for each item.
+        item_metadata: the item's metadata (a TreeMetadata), or one for each
+            item.
+        metrics: the metrics passed to the save.
         performance_metrics: measurements of the save.
         init_timestamp_nsecs: start of the save, nanoseconds since 1970.
-        commit_timestamp_nsecs: its commit.
+        commit_timestamp_nsecs: end of the save, nanoseconds since 1970.
         custom_metadata: the user's JSON object.
     """
 
@@ -75,10 +76,10 @@ def _check_type(value: Any, *kinds: type) -> None:
 
 
 def check_json_object(value: Any) -> dict[str, Any]:
-    """A dict with text for keys; {} for None.
+    """Returns a dict with str keys; {} for None.
 
     Raises:
-        ValueError: anything else.
+        ValueError: the value is anything else.
     """
     if value is None:
         return {}
@@ -102,12 +103,12 @@ def _statistics(data: Any) -> StepStatistics:
 
 
 def unknown_fields(data: dict[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a metadata file that its dataclass does not have.
+    """Returns the fields of a metadata file that its dataclass lacks.
 
-    They count as the user's.
+    They count as the user's metadata.
 
     Raises:
-        ValueError: the user's metadata are there beside them.
+        ValueError: the file also has the user's metadata in its own field.
     """
     known = {field.name for field in dataclasses.fields(kind)}
     unknown = {k: v for k, v in data.items() if k not in known}
@@ -131,10 +132,10 @@ def _unknown_fields(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def deserialize(data: Any, item_metadata: Any | None = None) -> StepMetadata:
-    """From the parsed file.
+    """Converts from the parsed file.
 
     Raises:
-        ValueError: a field has another type than Orbax writes.
+        ValueError: a field has a type that Orbax does not write.
     """
     if not isinstance(data, dict):
         raise ValueError(
@@ -165,13 +166,14 @@ def deserialize(data: Any, item_metadata: Any | None = None) -> StepMetadata:
 
 
 def read_step_metadata(directory: str) -> Any | None:
-    """The parsed `_CHECKPOINT_METADATA`; None, with a log, if it is unusable.
+    """Returns the parsed `_CHECKPOINT_METADATA`; logs and returns None if it is
+    unusable.
 
     Raises:
-        DataLossError: it is not what was saved, by the checkpoint's checksums.
+        DataLossError: the file does not match the checkpoint's checksums.
         NotADirectoryError: `directory` is a file.
     """
-    # A bucket's file has nothing below it.
+    # In a bucket, nothing exists below a file.
     may_be_file = not _files.is_url(directory)
     if may_be_file and os.path.exists(directory):
         if not os.path.isdir(directory):
@@ -189,14 +191,14 @@ def read_step_metadata(directory: str) -> Any | None:
 
 
 def check_none_is_gone(directory: Any, existing: Sequence[str]) -> None:
-    """Checks that all items are there that a checkpoint was saved with.
+    """Checks that all items exist that a checkpoint was saved with.
 
     Args:
-        directory: the checkpoint's.
+        directory: the checkpoint's directory.
         existing: names of its subdirectories.
 
     Raises:
-        DataLossError: one is not.
+        DataLossError: an item is missing.
     """
     path = os.fspath(directory)
     handlers = (read_step_metadata(path) or {}).get("item_handlers")
@@ -214,10 +216,11 @@ def check_none_is_gone(directory: Any, existing: Sequence[str]) -> None:
 
 
 def get_step_metadata(path: str | os.PathLike[str]) -> StepMetadata:
-    """The metadata of the checkpoint at `path`, without its items'.
+    """Returns the metadata of the checkpoint at `path`, without its items'
+    metadata.
 
     Raises:
-        ValueError: no readable one exists.
+        ValueError: there is no readable metadata.
     """
     directory = os.fspath(path)
     data = read_step_metadata(directory)

@@ -1,7 +1,7 @@
-"""MetadataStore: reads and writes `_CHECKPOINT_METADATA` and the like.
+"""MetadataStore: reads and writes `_CHECKPOINT_METADATA` and similar files.
 
-Without one, a checkpointer lets the engine write that file, durably. A program
-that gives a store of its own has it called as Orbax would.
+Without a store, a checkpointer lets the engine write that file, durably. If a
+program supplies its own store, the store is called as in Orbax.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ class MetadataStore(Protocol):
     """Reads and writes JSON objects in files."""
 
     def is_blocking_writer(self) -> bool:
-        """Whether `write` and `update` return when the file is written."""
+        """Returns whether `write` and `update` return only after the file is
+        written."""
 
     def write(self, file_path: PathLike, metadata: dict[str, Any]) -> None:
-        """Writes a file, whether it exists or not."""
+        """Writes a file, replacing an existing one."""
 
     def read(self, file_path: PathLike) -> dict[str, Any] | None:
-        """The metadata in a file; None, with a log, if it cannot be read."""
+        """Returns the metadata in a file; logs and returns None if the file
+        cannot be read."""
 
     def update(self, file_path: PathLike, **kwargs: Any) -> None:
         """Sets members of the object in a file, which may not exist yet."""
@@ -37,7 +39,7 @@ class MetadataStore(Protocol):
         """Waits until everything is written."""
 
     def close(self) -> None:
-        """Ends the use of the store."""
+        """Closes the store."""
 
 
 def _read(file_path: PathLike) -> dict[str, Any] | None:
@@ -60,7 +62,7 @@ def _write(file_path: PathLike, metadata: dict[str, Any]) -> None:
 
 
 class _Blocking(MetadataStore):
-    """Writes at once. Thread-safety: any number of threads."""
+    """Writes before it returns. Thread-safety: any number of threads."""
 
     def __init__(self, enable_write: bool) -> None:
         self._enable_write = enable_write
@@ -90,7 +92,7 @@ class _Blocking(MetadataStore):
 
 
 class _NonBlocking(MetadataStore):
-    """Writes on a thread of its own. Thread-safety: any number of threads."""
+    """Writes on its own thread. Thread-safety: any number of threads."""
 
     def __init__(self, enable_write: bool) -> None:
         self._enable_write = enable_write
@@ -120,7 +122,7 @@ class _NonBlocking(MetadataStore):
             return
         try:
             self._writes.append(self._executor.submit(work, *args, **kwargs))
-        except RuntimeError:  # no thread to be had
+        except RuntimeError:  # no thread is available
             work(*args, **kwargs)
 
     def wait_until_finished(self) -> None:
@@ -135,11 +137,11 @@ class _NonBlocking(MetadataStore):
 def metadata_store(
     *, enable_write: bool, blocking_write: bool = False
 ) -> MetadataStore:
-    """A store.
+    """Returns a store.
 
     Args:
-        enable_write: else writing does nothing.
-        blocking_write: write at once, not on a thread of its own.
+        enable_write: if False, writing does nothing.
+        blocking_write: write before the call returns, not on a separate thread.
     """
     if blocking_write:
         return _Blocking(enable_write)

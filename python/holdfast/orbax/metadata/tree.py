@@ -20,7 +20,7 @@ class ValueMetadataEntry:
 
     Attributes:
         value_type: "np.ndarray", "jax.Array", "scalar", "string", ...
-        skip_deserialize: the leaf has no stored array of its own.
+        skip_deserialize: the leaf has no separate stored array.
         write_shape: the shape that one device wrote, in elements.
     """
 
@@ -29,7 +29,7 @@ class ValueMetadataEntry:
     write_shape: tuple[int, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as `_METADATA` has it."""
+        """Returns the entry in the form of `_METADATA`."""
         entry: dict[str, Any] = {
             "value_type": self.value_type,
             "skip_deserialize": self.skip_deserialize,
@@ -44,12 +44,12 @@ class ValueMetadataEntry:
         json_dict: dict[str, Any],
         pytree_metadata_options: PyTreeMetadataOptions,
     ) -> ValueMetadataEntry:
-        """The reverse.
+        """Converts from an entry in `_METADATA`.
 
         Args:
             json_dict: the entry.
-            pytree_metadata_options: without rich types, empty namedtuples are
-                None.
+            pytree_metadata_options: without rich types, empty namedtuples
+                become None.
 
         Raises:
             KeyError: the entry lacks a field.
@@ -65,14 +65,14 @@ class ValueMetadataEntry:
 
     @classmethod
     def build(cls, info: Any, save_arg: Any) -> ValueMetadataEntry:
-        """The entry of a parameter that is being saved.
+        """Returns the entry of a parameter that is being saved.
 
         Args:
-            info: its ParamInfo, with `value_typestr`.
+            info: the parameter's ParamInfo, with `value_typestr`.
             save_arg: ignored; accepted because Orbax has it.
 
         Raises:
-            AssertionError: no `value_typestr`.
+            AssertionError: `value_typestr` is not set.
         """
         if info.value_typestr is None:
             raise AssertionError(
@@ -87,9 +87,9 @@ class ValueMetadataEntry:
 
 @runtime_checkable
 class TreeMetadata(Protocol):
-    """Metadata of a tree: a pytree itself, and a container like the tree.
+    """Metadata of a tree: itself a pytree, and a container like the tree.
 
-    `tree` has the checkpoint's structure with a `metadata.value.Metadata` (or
+    `tree` has the checkpoint's structure, with a `metadata.value.Metadata` (or
     an empty container) at each leaf.
     """
 
@@ -122,22 +122,22 @@ class TreeMetadata(Protocol):
         return iter(self.tree)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The child at `key`, or `default`."""
+        """Returns the child at `key`, or `default`."""
         try:
             return self[key]
         except (KeyError, IndexError):
             return default
 
     def keys(self) -> Any:
-        """The outermost dict's keys."""
+        """Returns the keys of the outermost dict."""
         return self.tree.keys()
 
     def values(self) -> Any:
-        """The outermost dict's values."""
+        """Returns the values of the outermost dict."""
         return self.tree.values()
 
     def items(self) -> Any:
-        """The outermost dict's items."""
+        """Returns the items of the outermost dict."""
         return self.tree.items()
 
     @classmethod
@@ -174,7 +174,7 @@ class _TreeMetadataImpl(TreeMetadata):
 
     @property
     def custom_metadata(self) -> Any | None:
-        """The JSON value given with the saved item, or None."""
+        """The JSON value that was passed to the save, or None."""
         return self._custom_metadata
 
     @property
@@ -189,7 +189,8 @@ class _TreeMetadataImpl(TreeMetadata):
         )
 
     def tree_flatten_with_keys(self) -> tuple[Any, Any]:
-        """Children of the outermost container, and what rebuilds it."""
+        """Returns the children of the outermost container, and the data to
+        rebuild it."""
         jax = imported_jax()
         assert jax is not None
         tree, util = self._tree, jax.tree_util
@@ -214,7 +215,7 @@ class _TreeMetadataImpl(TreeMetadata):
 
     @classmethod
     def tree_unflatten(cls, aux_data: _Aux, flat_tree: Any) -> Any:
-        """The reverse of `tree_flatten`."""
+        """Reverses `tree_flatten`."""
         kind, children = aux_data.kind, list(flat_tree)
         tree: Any
         if aux_data.keys is not None:
@@ -239,7 +240,7 @@ class _TreeMetadataImpl(TreeMetadata):
         custom_metadata: Any | None = None,
         use_zarr3: bool = False,
     ) -> TreeMetadata:
-        """The metadata of that tree."""
+        """Returns the metadata of a tree."""
         return cls(
             tree=tree, custom_metadata=custom_metadata, use_zarr3=use_zarr3
         )
@@ -247,7 +248,7 @@ class _TreeMetadataImpl(TreeMetadata):
 
 @dataclasses.dataclass(frozen=True)
 class _Aux:
-    """The extra data of a flattened TreeMetadata; hashable, as jax wants it."""
+    """The extra data of a flattened TreeMetadata; hashable, as jax requires."""
 
     kind: type
     keys: tuple[Any, ...] | None
@@ -259,7 +260,7 @@ _registered_with: list[Any] = []
 
 
 def _register_pytree() -> None:
-    """Registers with jax once the program has imported it."""
+    """Registers the class with jax once the program has imported jax."""
     jax = imported_jax()
     if jax is not None and not _registered_with:
         # A module that is still being imported cannot register anything.
@@ -279,17 +280,17 @@ def _register_pytree() -> None:
 def build_default_tree_metadata(
     tree: Any, *, custom_metadata: Any | None = None, use_zarr3: bool = False
 ) -> TreeMetadata:
-    """The `TreeMetadata` of a tree."""
+    """Returns the `TreeMetadata` of a tree."""
     return _TreeMetadataImpl.build(
         tree, custom_metadata=custom_metadata, use_zarr3=use_zarr3
     )
 
 
 def unwrap(tree: Any) -> Any:
-    """The tree inside a TreeMetadata; anything else as it is."""
+    """Returns the tree in a TreeMetadata, and any other value unchanged."""
     return tree.tree if isinstance(tree, _TreeMetadataImpl) else tree
 
 
 def is_tree_metadata(value: Any) -> bool:
-    """True for what `metadata()` returns."""
+    """Returns whether the value is a result of `metadata()`."""
     return isinstance(value, _TreeMetadataImpl)

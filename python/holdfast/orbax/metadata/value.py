@@ -12,11 +12,11 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass
 class Metadata:
-    """A leaf about which nothing more is known.
+    """A leaf about which nothing else is known.
 
     Attributes:
-        name: the parameter's, its keys joined with dots.
-        directory: the item's.
+        name: the parameter's name: its keys joined with dots.
+        directory: the item's directory.
     """
 
     name: str = dataclasses.field(compare=False)
@@ -31,7 +31,7 @@ class Metadata:
 
 @dataclasses.dataclass(frozen=True)
 class Compression:
-    """A codec; its text is `algorithm[:level]`, e.g. `zstd:1`."""
+    """A codec, written as `algorithm[:level]`, such as `zstd:1`."""
 
     algorithm: str
     level: int | None = None
@@ -53,9 +53,9 @@ class ZarrMetadata:
     Attributes:
         zarr_format: 2 or 3.
         shape: in elements.
-        dtype: as stored ("<f4", "float32").
-        chunk_shape: of one stored object (zarr 3: the outer shard).
-        compression: None when chunks are not compressed.
+        dtype: the stored dtype ("<f4", "float32").
+        chunk_shape: shape of one stored object (zarr 3: of the outer shard).
+        compression: None if chunks are not compressed.
     """
 
     zarr_format: int = dataclasses.field(default=0, init=False)
@@ -66,7 +66,8 @@ class ZarrMetadata:
 
     @classmethod
     def from_json(cls, meta: dict[str, Any] | None) -> ZarrMetadata | None:
-        """From a parsed `.zarray` or `zarr.json`; None for anything else."""
+        """Converts from a parsed `.zarray` or `zarr.json`; None for anything
+        else."""
         kinds: dict[Any, Any] = {2: Zarr2Metadata, 3: Zarr3Metadata}
         kind = kinds.get((meta or {}).get("zarr_format"))
         return None if kind is None else kind.from_json(meta)
@@ -166,9 +167,9 @@ class ArrayMetadata(Metadata):
 
     Attributes:
         shape: in elements.
-        sharding: as recorded, without devices; None for numpy arrays.
+        sharding: the recorded sharding, without devices; None for numpy arrays.
         dtype: a numpy dtype.
-        storage: how it is stored.
+        storage: how the array is stored.
     """
 
     shape: Shape
@@ -180,7 +181,7 @@ class ArrayMetadata(Metadata):
     def from_shape_dtype_struct(
         cls, s: Any, name: str | None = None, directory: Any | None = None
     ) -> ArrayMetadata:
-        """From a jax.ShapeDtypeStruct, whose sharding is taken as it is."""
+        """Converts from a jax.ShapeDtypeStruct; keeps its sharding."""
         return cls(
             name=name,  # type: ignore[arg-type]
             directory=directory,
@@ -198,7 +199,7 @@ class ArrayMetadata(Metadata):
 
 @dataclasses.dataclass
 class ScalarMetadata(ArrayMetadata):
-    """A Python scalar; `dtype` is the stored one."""
+    """A Python scalar; `dtype` is the stored dtype."""
 
     shape: Shape = dataclasses.field(default=(), compare=False)
     sharding: ShardingMetadata | None = dataclasses.field(

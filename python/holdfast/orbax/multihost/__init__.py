@@ -113,7 +113,7 @@ def _global_state() -> Any:
 
 
 def _has_processes() -> bool:
-    """Whether jax may have other processes.
+    """Returns whether jax may have other processes.
 
     Asking jax directly would initialize its devices, which a numpy-only program
     may not want.
@@ -147,7 +147,7 @@ def process_count() -> int:
 
 
 def use_experimental_distributed_process_id() -> bool:
-    """Whether process indices are the ids of `jax.distributed`.
+    """Returns whether process indices are the ids of `jax.distributed`.
 
     The flag `experimental_orbax_use_distributed_process_id` decides.
     """
@@ -184,12 +184,13 @@ def unique_processes_from_devices(device_array: Any) -> set[int]:
 
 
 def is_primary_host(primary_host: int | None) -> bool:
-    """Whether this process writes shared files; if None, every process does."""
+    """Returns whether this process writes shared files; if None, every process
+    does."""
     return primary_host is None or primary_host == process_index()
 
 
 def should_skip_process_sync(processes: set[int] | None = None) -> bool:
-    """Whether this process has no other process to wait for.
+    """Returns whether this process has no other process to wait for.
 
     Args:
         processes: the processes that would wait; None means all.
@@ -200,7 +201,7 @@ def should_skip_process_sync(processes: set[int] | None = None) -> bool:
 
 
 def is_jax_distributed_client_initialized() -> bool:
-    """Whether `jax.distributed.initialize` has been called."""
+    """Returns whether `jax.distributed.initialize` has been called."""
     state = _global_state()
     return state is not None and state.client is not None
 
@@ -236,7 +237,7 @@ def unique_barrier_key(
 
 
 def is_pathways_backend() -> bool:
-    """Whether jax runs on Pathways."""
+    """Returns whether jax runs on Pathways."""
     return is_native_pathways_backend() or is_proxy_pathways_backend()
 
 
@@ -247,18 +248,18 @@ def _client() -> Any | None:
 
 
 def is_native_pathways_backend() -> bool:
-    """Whether jax runs natively on Pathways."""
+    """Returns whether jax runs natively on Pathways."""
     client = _client()
     return hasattr(client, "pathways") or _runtime_type(client) == "pathways"
 
 
 def is_proxy_pathways_backend() -> bool:
-    """Whether jax runs on Pathways through a cloud proxy."""
+    """Returns whether jax runs on Pathways through a cloud proxy."""
     return _runtime_type(_client()) == "proxy/pathways"
 
 
 def is_pathways_controller() -> bool:
-    """Whether this program controls a Pathways job."""
+    """Returns whether this program controls a Pathways job."""
     jax = imported_jax()
     if jax is None:
         return False
@@ -270,7 +271,7 @@ def _runtime_type(client: Any | None) -> str | None:
 
 
 def is_cloud_pathways_persistence_enabled() -> bool:
-    """Whether ENABLE_PATHWAYS_PERSISTENCE is "1".
+    """Returns whether ENABLE_PATHWAYS_PERSISTENCE is "1".
 
     Raises:
         ValueError: the variable is set to anything but "0" or "1".
@@ -290,7 +291,8 @@ def mark_pathways_colocated_runtime_active() -> None:
 
 
 def is_pathways_colocated_runtime_active() -> bool:
-    """Whether `mark_pathways_colocated_runtime_active` has been called."""
+    """Returns whether `mark_pathways_colocated_runtime_active` has been
+    called."""
     return _State.is_colocated_runtime
 
 
@@ -414,7 +416,8 @@ def reached_preemption(step: int) -> bool:
 
 
 def is_runtime_to_distributed_ids_initialized() -> bool:
-    """Whether `initialize_runtime_to_distributed_ids` has been called."""
+    """Returns whether `initialize_runtime_to_distributed_ids` has been
+    called."""
     return _State.runtime_to_distributed_ids is not None
 
 
@@ -483,7 +486,8 @@ def runtime_to_distributed_process_id(pid: int) -> int:
 
 
 def is_distributed_to_device_ids_initialized() -> bool:
-    """Whether `initialize_distributed_to_device_ids` has been called."""
+    """Returns whether `initialize_distributed_to_device_ids` has been
+    called."""
     return _State.distributed_to_device_ids is not None
 
 

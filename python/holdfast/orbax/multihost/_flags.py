@@ -1,4 +1,4 @@
-"""The flags that Orbax defines, where a program has absl."""
+"""The flags that Orbax defines, for programs that have absl."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Flag:
-    """A flag that nobody can set: its default."""
+    """A flag that cannot be set and has its default value."""
 
     def __init__(self, name: str, default: bool) -> None:
         self.name = name
@@ -15,19 +15,19 @@ class _Flag:
 
 
 def define_bool(name: str, text: str, *, default: bool = False) -> Any:
-    """A flag of absl's.
+    """Defines an absl flag.
 
     Args:
-        name: the flag's.
-        text: what it does.
-        default: its value, unless the program is told otherwise.
+        name: the flag's name.
+        text: what the flag does.
+        default: the flag's value if the command line does not set it.
 
     Returns:
-        What has `value`, which raises while absl has not parsed the flags.
+        An object with `value`, which raises until absl has parsed the flags.
     """
     try:
         from absl import flags
     except ImportError:
         return _Flag(name, default)
-    # Orbax, in the same program, may define it before or after.
+    # Orbax, in the same program, may define the flag earlier or later.
     return flags.DEFINE_bool(name, default, text, allow_override=True)

@@ -1,4 +1,4 @@
-"""ArrayReadSpec and ArrayWriteSpec: one array's spec, and what it records."""
+"""ArrayReadSpec and ArrayWriteSpec: the spec and the record of one array."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ArrayMetadata:
     """The record in a checkpoint of an array that a spec writes.
 
     Attributes:
-        param_name: its keys joined with dots.
-        shape: of the whole array, in elements, as the following ones.
-        dtype: as stored.
+        param_name: the parameter's keys, joined with dots.
+        shape: the shape of the complete array; all shapes are in elements.
+        dtype: the stored dtype.
         write_shape: the shape that one device writes.
         chunk_shape: the shape of a stored chunk.
-        use_ocdbt: it lies in a database.
-        use_zarr3: zarr 3, else zarr 2.
-        ext_metadata: further metadata to record with it.
+        use_ocdbt: whether the array is stored in a database.
+        use_zarr3: whether the array is zarr 3 instead of zarr 2.
+        ext_metadata: additional metadata to record.
         compression_algorithm: "zstd" or "none".
         compression_level: None without compression.
     """
@@ -50,7 +50,7 @@ class ArrayMetadata:
 
 
 class ArrayReadSpec:
-    """A spec to read an array with."""
+    """A spec for reading an array."""
 
     def __init__(
         self,
@@ -63,19 +63,20 @@ class ArrayReadSpec:
         raise_array_data_missing_error: bool = True,
         target_dtype: DType | None = None,
     ) -> None:
-        """Builds it.
+        """Builds the spec.
 
         Args:
-            directory: the item's.
+            directory: the item's directory.
             relative_array_filename: the parameter's name.
-            use_zarr3: zarr 3, else zarr 2.
-            use_ocdbt: in a database, else in files.
-            metadata_key: name of the array's metadata; None: the format's.
-            raise_array_data_missing_error: a missing chunk is an error.
-            target_dtype: what elements are cast to.
+            use_zarr3: whether the array is zarr 3 instead of zarr 2.
+            use_ocdbt: whether the array is in a database instead of files.
+            metadata_key: name of the array's metadata file; None means the
+                format's default.
+            raise_array_data_missing_error: treat a missing chunk as an error.
+            target_dtype: the dtype to cast elements to.
 
         Raises:
-            ValueError: a relative directory.
+            ValueError: the directory is relative.
         """
         casts = target_dtype is not None and not is_prng_key_dtype(target_dtype)
         self._json_spec = parse(
@@ -97,7 +98,7 @@ class ArrayReadSpec:
 
 
 class ArrayWriteSpec:
-    """A spec to write an array with."""
+    """A spec for writing an array."""
 
     def __init__(
         self,
@@ -123,10 +124,10 @@ class ArrayWriteSpec:
             OcdbtTemporaryMetadataContext | None
         ) = None,
     ) -> None:
-        """Builds it; arguments as ArrayReadSpec and SaveArgs have them.
+        """Builds the spec; see ArrayReadSpec and SaveArgs for the arguments.
 
         Raises:
-            ValueError: arguments that make no sense, in Orbax's words.
+            ValueError: arguments are invalid; uses Orbax's message.
         """
         temporary = ocdbt_temporary_metadata_context
         text, chunk_shape, algorithm, level = _engine.array_write_spec(

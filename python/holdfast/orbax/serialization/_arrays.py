@@ -1,4 +1,5 @@
-"""jax.Arrays to and from single specs: `async_serialize`, and back."""
+"""Writes and reads jax.Arrays by single specs: `async_serialize` and
+`async_deserialize`."""
 
 from __future__ import annotations
 
@@ -34,23 +35,24 @@ async def async_serialize(
     transaction: Any | None = None,
     byte_limiter: ByteLimiter | None = None,
 ) -> None:
-    """Writes what this process has of a jax.Array.
+    """Writes this process's part of a jax.Array.
 
     Args:
         arr_inp: the array.
-        tensorstore_spec: where it goes: drivers zarr, zarr3 and cast. Gets
-            `metadata` and `dtype` where it lacks them.
-        context: what `get_ts_context` returns; None: the usual limits.
-        primary_host: the process that makes the array; None: each.
-        replica_id: the replica that is written, unless replicas share it.
-        use_replica_parallel: replicas of a shard share it.
+        tensorstore_spec: where to write it, with driver zarr, zarr3 or cast. If
+            it lacks `metadata` or `dtype`, they are added.
+        context: the result of `get_ts_context`; None means the default limits.
+        primary_host: the process that creates the array; None means every
+            process.
+        replica_id: the replica to write, unless replicas share the array.
+        use_replica_parallel: replicas of a shard share the writing.
         transaction: must be None.
-        byte_limiter: bounds the bytes that are written at once.
+        byte_limiter: limits the bytes being written.
 
     Raises:
-        NotImplementedError: a transaction.
-        ValueError: a spec that makes no sense.
-        OSError: it cannot be written.
+        NotImplementedError: a transaction was given.
+        ValueError: the spec is invalid.
+        OSError: the array cannot be written.
     """
     if transaction is not None:
         raise NotImplementedError(
@@ -106,21 +108,22 @@ async def async_deserialize(
 
     Args:
         user_sharding: a jax Sharding, or a Format.
-        tensorstore_spec: where it is; a dict, or what has `to_json`.
-        global_shape: the result's; None: the stored one.
-        dtype: the result's; None: the stored one.
-        byte_limiter: bounds the bytes that are read at once.
-        context: what `get_ts_context` returns; None: the usual limits.
-        assume_metadata: believe the spec.
-        strict: refuse another shape than the stored one; else zeros fill what
-            is not stored.
+        tensorstore_spec: where to read it from; a dict, or an object with
+            `to_json`.
+        global_shape: the shape of the result; None means the stored shape.
+        dtype: the dtype of the result; None means the stored dtype.
+        byte_limiter: limits the bytes being read.
+        context: the result of `get_ts_context`; None means the default limits.
+        assume_metadata: trust the spec instead of reading stored metadata.
+        strict: refuse a shape that differs from the stored one. If False, fill
+            elements that are not stored with zeros.
 
     Returns:
         The array, and the bytes of the chunks that were read for it.
 
     Raises:
-        ValueError: no sharding; a shape that does not fit.
-        Exception: it cannot be read; says at which index.
+        ValueError: there is no sharding, or a shape does not match.
+        Exception: the array cannot be read; the error says at which index.
     """
     if hasattr(tensorstore_spec, "to_json"):
         tensorstore_spec = tensorstore_spec.to_json()
@@ -149,7 +152,7 @@ async def async_deserialize(
 
 
 def _read(array: Any, buffer: Buffer, stored: Any) -> None:
-    """Fills the buffer; with zeros where nothing is stored."""
+    """Fills the buffer; elements that are not stored become zeros."""
     part = np.zeros(buffer.shape, array.dtype)
     if stored is not None:
         try:
@@ -170,7 +173,7 @@ def _read(array: Any, buffer: Buffer, stored: Any) -> None:
 
 
 def _chunk_bytes(array: Any, buffer: Buffer, stored: Any) -> int:
-    """The bytes of the chunks that the stored part of a box touches."""
+    """Returns the bytes of the chunks that overlap the stored part of a box."""
     chunk = array.chunk_layout.read_chunk_template.shape
     extents = (
         -(-(start + extent) // size) * size - start // size * size

@@ -19,11 +19,11 @@ class OcdbtProcessSpec:
 
     Attributes:
         process_id: letters and digits.
-        use_replica_suffix: `ocdbt.process_replica_<id>`, else
+        use_replica_suffix: use `ocdbt.process_replica_<id>` instead of
             `ocdbt.process_<id>`.
 
     Raises:
-        ValueError: for another process_id.
+        ValueError: `process_id` contains other characters.
     """
 
     process_id: str
@@ -38,10 +38,10 @@ class OcdbtProcessSpec:
 
     @classmethod
     def parse(cls, s: str) -> OcdbtProcessSpec:
-        """The spec of a subdirectory's name.
+        """Parses the name of a subdirectory.
 
         Raises:
-            ValueError: it is not such a name.
+            ValueError: the name is not the name of such a subdirectory.
         """
         match = re.fullmatch(
             rf"{re.escape(PROCESS_SUBDIR_PREFIX)}"
@@ -58,7 +58,7 @@ class OcdbtWriteMode(enum.Enum):
     """The purpose for which a database is opened.
 
     WRITE: values of one process. MERGE: the parent of the processes'
-    databases. COMMIT_TEMPORARY: nodes that lay in a temporary directory.
+    databases. COMMIT_TEMPORARY: nodes from a temporary directory.
     """
 
     WRITE = "write"
@@ -72,9 +72,9 @@ class OcdbtKvStoreWriteOptions:
 
     Attributes:
         mode: the purpose.
-        target_data_file_size: bytes at which a data file is closed; 0: no
-            limit; None: 2 GiB, or 400 MiB on gs://.
-        store_ocdbt_metadata_and_values_separately: nodes and values go to
+        target_data_file_size: bytes at which a data file is closed; 0 means no
+            limit; None means 2 GiB, or 400 MiB on gs://.
+        store_ocdbt_metadata_and_values_separately: store nodes and values in
             different files.
     """
 
@@ -85,6 +85,6 @@ class OcdbtKvStoreWriteOptions:
 
 @dataclasses.dataclass(frozen=True)
 class OcdbtTemporaryMetadataContext:
-    """Nodes and manifest go to `path` until they are committed."""
+    """Stores nodes and manifest in `path` until they are committed."""
 
     path: Any

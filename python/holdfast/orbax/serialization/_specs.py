@@ -1,4 +1,4 @@
-"""Python values on their way to the engine's builders, and back."""
+"""Converts Python values for the engine's spec builders, and back."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SHAPES = frozenset({"shape", "chunks", "chunk_shape"})
 
 
 def name_of(dtype: Any) -> str:
-    """A dtype's name; scalar types and names are taken as well."""
+    """Returns a dtype's name; also accepts scalar types and names."""
     return dtype_name(np.dtype(dtype))
 
 
 def text_of(value: Any) -> str | None:
-    """str(value), but None stays None."""
+    """Returns str(value), but None for None."""
     return None if value is None else str(value)
 
 
 def parse(text: str) -> JsonSpec:
-    """A spec's members, with shapes as tuples, as Orbax has them."""
+    """Returns a spec's members, with shapes as tuples, as in Orbax."""
     spec: JsonSpec = json.loads(text, object_hook=_with_tuples)
     return spec
 
@@ -41,7 +41,8 @@ def _with_tuples(members: JsonSpec) -> JsonSpec:
 
 
 def dump(spec: Any) -> str:
-    """JSON text of a spec that may hold numpy integers and paths."""
+    """Returns the JSON text of a spec, which may contain numpy integers and
+    paths."""
     return json.dumps(spec, default=_plain)
 
 

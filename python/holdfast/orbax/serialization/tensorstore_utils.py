@@ -274,7 +274,7 @@ def calculate_chunk_byte_size(
 
 
 def is_remote_storage(tspec: JsonSpec | str) -> bool:
-    """Whether the spec or URL refers to gs:// or s3://."""
+    """Returns whether the spec or URL refers to gs:// or s3://."""
     return _engine.is_remote_storage(dump(tspec))
 
 

@@ -1,9 +1,9 @@
-"""`delete`: whole checkpoints, or one checkpointable of several.
+"""`delete`: deletes complete checkpoints, or one of several checkpointables.
 
-A whole checkpoint is gone with one rename, and its files are removed after
-that. One checkpointable is gone with the record of its deletion, which lies in
-the checkpoint until the work is done; a deletion that was interrupted is
-finished by the same call.
+One rename makes a complete checkpoint disappear; its files are removed
+afterwards. A checkpointable disappears when the record of its deletion is
+written. The record stays in the checkpoint until the files are removed. If a
+deletion was interrupted, the same call finishes it.
 """
 
 from __future__ import annotations
@@ -39,24 +39,25 @@ def delete(
     checkpointable_name: str | None = None,
     missing_ok: bool = False,
 ) -> bool:
-    """Deletes a checkpoint, or one checkpointable of it, and waits for it.
+    """Deletes a checkpoint, or one checkpointable in it, and waits for the end.
 
     Args:
         path: a checkpoint, of either layout.
-        checkpointable_name: what of it; None: all.
-        missing_ok: it need not exist.
+        checkpointable_name: the checkpointable to delete; None means the
+            complete checkpoint.
+        missing_ok: do not raise if it does not exist.
 
     Returns:
         Whether there was anything to delete.
 
     Raises:
-        FileNotFoundError: there is nothing to delete, and not `missing_ok`.
+        FileNotFoundError: there is nothing to delete and `missing_ok` is False.
         NotADirectoryError: the path is a file.
-        InvalidLayoutError: the path is not a checkpoint, but a checkpointable
-            or something else; or it has no named checkpointables.
-        ValueError: a name that cannot be one, the only checkpointable that is
-            left, or a path that is a link.
-        DeletionRecoveryError: another checkpointable is being deleted.
+        InvalidLayoutError: the path is not a checkpoint (it may be a
+            checkpointable), or it has no named checkpointables.
+        ValueError: the name is invalid, the checkpointable is the only one
+            left, or the path is a link.
+        DeletionRecoveryError: a different checkpointable is being deleted.
         OSError: files cannot be removed.
     """
     return delete_async(
@@ -80,11 +81,11 @@ def delete_async(
 
 
 def check_step(step: Any, name: Any, missing_ok: Any) -> int:
-    """Checks the arguments of the deletion of a step, which it returns.
+    """Checks the arguments for deleting a step, and returns the step.
 
     Raises:
-        TypeError: one of another type.
-        ValueError: a number or a name that cannot be.
+        TypeError: an argument has the wrong type.
+        ValueError: the number or name is invalid.
     """
     if not isinstance(step, int) or isinstance(step, bool):
         raise TypeError("step must be an explicit Python int.")
@@ -103,12 +104,12 @@ def _check_arguments(name: Any, missing_ok: Any) -> None:
 
 @dataclasses.dataclass
 class _Plan:
-    """A deletion: of a whole checkpoint, or of one checkpointable.
+    """The deletion of a complete checkpoint or one checkpointable.
 
     Attributes:
-        path: the checkpoint's.
-        name: the checkpointable's; None: all.
-        is_begun: an earlier deletion was interrupted.
+        path: the checkpoint's path.
+        name: the checkpointable's name; None means the complete checkpoint.
+        is_begun: whether it continues an interrupted deletion.
     """
 
     path: Any
@@ -123,16 +124,16 @@ def start_deletion(
     missing_ok: bool,
     is_step: bool = False,
 ) -> BackgroundResponse[bool]:
-    """Begins a deletion: readers no longer see the part when it returns.
+    """Begins a deletion. When it returns, readers no longer see the part.
 
     Args:
-        path: as for `delete`, and the next two too.
-        checkpointable_name: see there.
-        missing_ok: see there.
-        is_step: it is known to be a checkpoint.
+        path: as for `delete`.
+        checkpointable_name: as for `delete`.
+        missing_ok: as for `delete`.
+        is_step: whether the path is known to be a checkpoint.
 
     Raises:
-        Exception: what `delete` raises before anything is removed.
+        Exception: the errors that `delete` raises before anything is removed.
     """
     context = get_context()
     path = path_of(context.file, path)
@@ -178,10 +179,12 @@ def _plan(
     context: Context,
     is_step: bool,
 ) -> _Plan | None:
-    """The plan of the deletion; None: nothing is there. Changes nothing.
+    """Returns the plan of the deletion, or None if there is nothing to delete.
+
+    Changes nothing.
 
     Raises:
-        Exception: what `delete` raises.
+        Exception: as for `delete`.
     """
     _check_arguments(name, missing_ok)
     with as_builtin():
@@ -218,9 +221,9 @@ def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
     """Checks that a path is a checkpoint, or the remains of one.
 
     Raises:
-        NotADirectoryError: it is a file.
-        NotImplementedError: the context asks for another layout.
-        InvalidLayoutError: it is something else.
+        NotADirectoryError: the path is a file.
+        NotImplementedError: the context requests a different layout.
+        InvalidLayoutError: the path is something else.
     """
     if not _files.isdir(path):
         raise NotADirectoryError(f"Checkpoint path is not a directory: {path}.")
@@ -236,7 +239,7 @@ def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
 
 @contextlib.contextmanager
 def _as_layout_error() -> Iterator[None]:
-    """Turns the engine's errors in its block into Orbax's."""
+    """Re-raises the engine's errors in the block as Orbax's errors."""
     try:
         with as_builtin():
             yield

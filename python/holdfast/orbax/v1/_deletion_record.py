@@ -1,7 +1,7 @@
 """The record of a checkpointable that is being deleted.
 
-It lies in the checkpoint, as Orbax's: once it is there, readers no longer see
-the checkpointable, and deleting it again finishes the work.
+The record is stored in the checkpoint, like Orbax's. Once it exists, readers no
+longer see the checkpointable; deleting it again finishes the deletion.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from holdfast.orbax.v1.errors import (
 
 
 def pending_deletion(path: Any) -> str | None:
-    """The checkpointable of `path` that is being deleted, or None.
+    """Returns the checkpointable in `path` that is being deleted, or None.
 
     Raises:
-        DeletionRecoveryError: the record says nothing that could be done.
+        DeletionRecoveryError: the record does not name a checkpointable.
     """
     if not _files.lexists(os.path.join(path, DELETION_RECORD_FILENAME)):
         return None
@@ -36,11 +36,11 @@ def pending_deletion(path: Any) -> str | None:
 
 
 def check_deletable_name(name: Any) -> None:
-    """Checks that a name is one directory of a user's.
+    """Checks that a name is a single directory that belongs to the user.
 
     Raises:
-        TypeError: it is not a text.
-        ValueError: it is not.
+        TypeError: the name is not a str.
+        ValueError: the name is invalid or reserved.
     """
     if not isinstance(name, str):
         raise TypeError("checkpointable_name must be a string or None.")
@@ -51,15 +51,16 @@ def check_deletable_name(name: Any) -> None:
 def deleted_name(
     path: Any, requested: Collection[str] | None = None
 ) -> str | None:
-    """The checkpointable that is being deleted, which readers must not see.
+    """Returns the checkpointable that is being deleted, which readers must not
+    see.
 
     Args:
-        path: the checkpoint's.
-        requested: the checkpointable to read; None: any.
+        path: the checkpoint's path.
+        requested: the checkpointables to read; None means any.
 
     Raises:
-        DeletionInProgressError: what is wanted is being deleted.
-        DeletionRecoveryError: the record says nothing that could be done.
+        DeletionInProgressError: a requested checkpointable is being deleted.
+        DeletionRecoveryError: the record does not name a checkpointable.
     """
     name = pending_deletion(path)
     if name is None:
@@ -85,7 +86,7 @@ def check_not_deleting(path: Any) -> None:
 
     Raises:
         DeletionInProgressError: something in it is being deleted.
-        DeletionRecoveryError: the record says nothing that could be done.
+        DeletionRecoveryError: the record does not name a checkpointable.
     """
     if pending_deletion(path) is not None:
         raise DeletionInProgressError(

@@ -1,4 +1,4 @@
-"""The temporary directory of a save and the directories of its items."""
+"""The temporary directory of a save, and the directories of its items."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMMITTED = "Checkpoint commit was successful to "
 class Destination(SharedDirectory):
     """A checkpoint that does not exist until `commit`.
 
-    Its temporary directory is made when the first item is written.
+    Its temporary directory is created when the first item is written.
     """
 
     _SHOWN_SUFFIX = TMP_DIR_SUFFIX
@@ -39,15 +39,16 @@ class Destination(SharedDirectory):
         operation: Operation,
         is_step: bool = False,
     ) -> None:
-        """Makes nothing yet.
+        """Stores the arguments and creates nothing yet.
 
         Args:
-            path: the checkpoint's.
-            overwrite: one that exists is replaced.
-            context: the save's.
+            path: the checkpoint's path.
+            overwrite: replace an existing checkpoint.
+            context: the context of the save.
             operation: the save.
-            is_step: of a training run: with the marks of the older interface,
-                which reads such steps too.
+            is_step: whether this is a step of a training run, which also gets
+                the markers of the older interface, so that it can read the step
+                too.
         """
         options = CommitOptions(context.file.v0(), context.atomicity.v0())
         super().__init__(operation, path, options, overwrite=overwrite)
@@ -55,10 +56,10 @@ class Destination(SharedDirectory):
         self._is_step = is_step
 
     def check_absent(self, *, looks: bool = True) -> None:
-        """Checks that nothing would be overwritten that must not be.
+        """Checks that the save would not overwrite anything that it must not.
 
         Args:
-            looks: whether it exists; else `begin` finds that out.
+            looks: check whether the path exists; otherwise `begin` does that.
 
         Raises:
             ValueError: the path exists, or is relative.
@@ -70,18 +71,18 @@ class Destination(SharedDirectory):
 
     @property
     def is_shared(self) -> bool:
-        """Other processes write into it as well."""
+        """Whether other processes write into it as well."""
         return not self._operation.processes.is_single
 
     def begin_together(self, names: Iterable[str]) -> None:
-        """Makes it, and the items' directories, for all processes.
+        """Creates the directory, and the items' directories, for all processes.
 
         Args:
-            names: of the items.
+            names: the names of the items.
 
         Raises:
             NotADirectoryError: a parent is a file.
-            ValueError: the path exists by now.
+            ValueError: the path has come into existence.
         """
         with self._operation.phase("create_directory:post"):
             pending = self.begin()
@@ -90,7 +91,7 @@ class Destination(SharedDirectory):
                     _files.makedirs(os.path.join(pending.directory, name))
 
     def item(self, name: str) -> ItemDirectory:
-        """The directory of a checkpointable."""
+        """Returns the directory of a checkpointable."""
         path = _files.abspath(self.path)
         temporary = self._options.temporary_path(path).get()
         return ItemDirectory(
@@ -98,7 +99,7 @@ class Destination(SharedDirectory):
         )
 
     def save_item(self, name: str, tree: Any, **options: Any) -> None:
-        """Writes a pytree item, on the only process."""
+        """Writes a pytree item, if this is the only process."""
         pending = self.begin()
         assert pending is not None
         if isinstance(pending, _engine.PendingSave):
@@ -120,7 +121,7 @@ class Destination(SharedDirectory):
             sync(_files.dirname(path))
 
     def commit(self, item_handlers_json: str, custom_metadata: str) -> None:
-        """Makes the checkpoint exist, on the primary."""
+        """Commits the checkpoint, on the primary."""
         pending = self.begin()
         if pending is None:
             return
@@ -136,7 +137,7 @@ class Destination(SharedDirectory):
 
 
 class _Below:
-    """A path below an item's directory; its handler makes it."""
+    """A path below an item's directory; the handler creates it."""
 
     def __init__(self, path: Any, item: ItemDirectory) -> None:
         self._path = path
@@ -163,7 +164,7 @@ class ItemDirectory:
         self._path = root / name
 
     def __truediv__(self, other: Any) -> _Below:
-        """A path below, which the handler has to make itself."""
+        """Returns a path below; the handler has to create it."""
         return _Below(_join(self._path, other), self)
 
     @property
@@ -172,14 +173,14 @@ class ItemDirectory:
         return self._path
 
     async def await_creation(self) -> Any:
-        """Makes the directory; returns its path."""
+        """Creates the directory; returns its path."""
         self._destination.begin()
         _files.makedirs(self._path, exist_ok=True)
         return self._path
 
     @property
     def is_shared(self) -> bool:
-        """Other processes write into it as well."""
+        """Whether other processes write into it as well."""
         return self._destination.is_shared
 
     def save_item(self, tree: Any, **options: Any) -> None:
@@ -199,11 +200,11 @@ async def write_file(directory: Any, name: str, content: bytes) -> None:
 
     Args:
         directory: a PathAwaitingCreation.
-        name: of the file.
-        content: what it has then.
+        name: the file's name.
+        content: the file's content.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     if isinstance(directory, ItemDirectory):
         directory.write_file(name, content)
@@ -213,7 +214,7 @@ async def write_file(directory: Any, name: str, content: bytes) -> None:
 
 
 def _join(path: Any, other: Any) -> Any:
-    """A path below.
+    """Returns a path below `path`.
 
     Raises:
         TypeError: `other` is not a path.

@@ -1,4 +1,4 @@
-"""The interfaces of checkpointables and of their handlers."""
+"""The interfaces of checkpointables and their handlers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _Abstract = TypeVar("_Abstract")
 
 @runtime_checkable
 class StatefulCheckpointable(Protocol):
-    """An object that writes and reads itself.
+    """An object that saves and loads itself.
 
-    Both calls do what must happen at once, and return an awaitable that does
-    the rest in the background.
+    Both methods do what cannot wait before they return, and return an awaitable
+    that does the rest in the background.
     """
 
     async def save(self, directory: PathAwaitingCreation) -> Awaitable[None]:
-        """Saves into `directory`, once that exists."""
+        """Saves into `directory`, once the directory exists."""
         ...
 
     async def load(self, directory: Any) -> Awaitable[None]:
@@ -32,15 +32,15 @@ class StatefulCheckpointable(Protocol):
 
 
 class CheckpointableHandler(Protocol[_Value, _Abstract]):
-    """Saves and loads checkpointables of some kind in a directory of their own.
+    """Saves and loads checkpointables of one kind, each in its own directory.
 
-    Handlers are made without arguments.
+    Handlers are constructed without arguments.
     """
 
     async def save(
         self, directory: PathAwaitingCreation, checkpointable: _Value
     ) -> Awaitable[None]:
-        """Saves; the awaitable that is returned does the background part."""
+        """Saves; the returned awaitable does the background part."""
         ...
 
     async def load(
@@ -48,19 +48,21 @@ class CheckpointableHandler(Protocol[_Value, _Abstract]):
         directory: Any,
         abstract_checkpointable: _Abstract | None = None,
     ) -> Awaitable[_Value]:
-        """Loads; the awaitable that is returned gives the value."""
+        """Loads; the returned awaitable returns the value."""
         ...
 
     async def metadata(self, directory: Any) -> _Abstract:
-        """The metadata of the object in `directory`, without reading it all."""
+        """Returns the metadata of the object in `directory`, without reading
+        all of it."""
         ...
 
     def is_handleable(self, checkpointable: Any) -> bool:
-        """Whether this handler can save the value."""
+        """Returns whether this handler can save the value."""
         ...
 
     def is_abstract_handleable(
         self, abstract_checkpointable: Any
     ) -> bool | None:
-        """Whether this handler can load by it; None: it cannot tell."""
+        """Returns whether this handler can load with this abstract value; None
+        if unknown."""
         ...

@@ -1,4 +1,4 @@
-"""JSON documents as checkpointables."""
+"""Saves and loads JSON documents as checkpointables."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DATA_FILE = "data.json"
 
 
 class JsonHandler(CheckpointableHandler[Any, Any]):
-    """Saves what `json` takes as `data.json`.
+    """Saves any value that `json` accepts, as `data.json`.
 
     Args:
-        filename: another name for the file. `data.json` and `metadata`, which
+        filename: a different file name. `data.json` and `metadata`, which
             older checkpoints have, are read as well.
     """
 
@@ -35,10 +35,10 @@ class JsonHandler(CheckpointableHandler[Any, Any]):
     async def save(
         self, directory: PathAwaitingCreation, checkpointable: Any
     ) -> Awaitable[None]:
-        """Encodes now, and writes in the background.
+        """Encodes the value now, and writes it in the background.
 
         Raises:
-            TypeError: not a JSON value.
+            TypeError: the value is not a JSON value.
         """
         content = json_text(checkpointable, self._filenames[0]).encode()
         return write_file(directory, self._filenames[0], content)
@@ -46,10 +46,10 @@ class JsonHandler(CheckpointableHandler[Any, Any]):
     async def load(
         self, directory: Any, abstract_checkpointable: Any | None = None
     ) -> Awaitable[Any]:
-        """The document; `abstract_checkpointable` is ignored.
+        """Returns the document; `abstract_checkpointable` is ignored.
 
         Raises:
-            FileNotFoundError: none of the known files is there.
+            FileNotFoundError: no known file exists.
             ValueError: the file is not JSON.
         """
 
@@ -68,11 +68,11 @@ class JsonHandler(CheckpointableHandler[Any, Any]):
         return read()
 
     async def metadata(self, directory: Any) -> None:
-        """Nothing is known of a document without reading it."""
+        """Returns None, because describing a document requires reading it."""
         return None
 
     def is_handleable(self, checkpointable: Any) -> bool:
-        """Whether `json` takes the value."""
+        """Returns whether `json` accepts the value."""
         try:
             json.dumps(checkpointable)
         except (TypeError, ValueError, RecursionError):
@@ -82,7 +82,7 @@ class JsonHandler(CheckpointableHandler[Any, Any]):
     def is_abstract_handleable(
         self, abstract_checkpointable: Any
     ) -> bool | None:
-        """Unknown: every document is loaded alike."""
+        """Returns None, because every document is loaded alike."""
         return None
 
 

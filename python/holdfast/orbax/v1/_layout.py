@@ -1,8 +1,8 @@
-"""Tells checkpoints of the v1 and the older layout apart, only by names.
+"""Tells checkpoints of the v1 layout from older ones, using only file names.
 
-A v1 checkpoint is a directory with `orbax.checkpoint` whose subdirectories are
-the checkpointables. An older one either has such subdirectories too, or is a
-pytree item itself ("flat").
+A v1 checkpoint is a directory with `orbax.checkpoint`, whose subdirectories are
+the checkpointables. An older checkpoint either has subdirectories of this kind
+too, or is itself a pytree item ("flat").
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ RESERVED_NAMES = frozenset({METRICS_NAME, AUTO_NAME, DELETION_RECORD_FILENAME})
 
 
 def check_item_names(names: Collection[Any], call: str) -> None:
-    """Checks names of checkpointables.
+    """Checks the names of checkpointables.
 
     Args:
-        names: of those that are saved or loaded.
-        call: for the message.
+        names: the names to save or load.
+        call: the name of the call, for the message.
 
     Raises:
-        ValueError: one is empty or reserved.
+        ValueError: a name is empty or reserved.
     """
     if "" in names:
         raise ValueError(
@@ -63,50 +63,51 @@ _UNREADABLE = (FileNotFoundError, NotADirectoryError, ValueError)
 
 
 class Layout:
-    """A checkpoint's directory, of the v1 layout or the older one."""
+    """The directory of a checkpoint, of the v1 layout or the older one."""
 
     def __init__(self, path: Any, is_v1: bool) -> None:
         self.path = path
         self.is_v1 = is_v1
 
     def has(self, *names: str) -> bool:
-        """Whether there is such a file or directory below."""
+        """Returns whether this file or directory exists below the path."""
         return _files.exists(os.path.join(self.path, *names))
 
     def directories(self) -> list[str]:
-        """Names of the subdirectories, sorted."""
+        """Returns the names of the subdirectories, sorted."""
         entries = _files.own_entries(self.path)
         return sorted(entry.name for entry in entries if entry.is_dir())
 
     def checkpointables(self, *wanted: str) -> list[str]:
-        """Names of the subdirectories, sorted, but for one being deleted.
+        """Returns the names of the subdirectories, sorted, except for one that
+        is being deleted.
 
         Args:
-            wanted: what somebody is going to read.
+            wanted: the checkpointables that are to be read.
 
         Raises:
-            DeletionInProgressError: that is being deleted.
+            DeletionInProgressError: a wanted checkpointable is being deleted.
             DeletionRecoveryError: the record of a deletion is damaged.
         """
         deleted = deleted_name(self.path, wanted or None)
         return [name for name in self.directories() if name != deleted]
 
     def checkpointable_names(self) -> list[str]:
-        """Names of the checkpointables: "state" first, then sorted."""
+        """Returns the names of the checkpointables, sorted after "state"."""
         names = set(self.checkpointables()) - RESERVED_NAMES
         return sorted(names, key=lambda name: (name != STATE_NAME, name))
 
     def pytree_names(self) -> list[str]:
-        """Names of the subdirectories that are pytree items."""
+        """Returns the names of the subdirectories that are pytree items."""
         names = self.directories()
         return [name for name in names if self.has(name, TREE_METADATA_FILE)]
 
     def step_metadata(self) -> StepMetadata:
-        """`_CHECKPOINT_METADATA`; what cannot be read is empty."""
+        """Returns `_CHECKPOINT_METADATA`, empty if it cannot be read."""
         return deserialize(read_step_metadata(os.fspath(self.path)) or {})
 
     def is_flat(self) -> bool:
-        """Whether the directory itself is the only item."""
+        """Returns whether the directory itself is the only item."""
         if self.is_v1:
             return False
         handlers = self.step_metadata().item_handlers
@@ -116,10 +117,10 @@ class Layout:
         """Checks that a checkpointable is a pytree item.
 
         Args:
-            name: its name; None for the directory itself.
+            name: the checkpointable's name; None means the directory itself.
 
         Raises:
-            InvalidLayoutError: it is not; the cause says why.
+            InvalidLayoutError: it is not a pytree item; the cause says why.
         """
         try:
             self._check_pytree(name)
@@ -158,10 +159,10 @@ class Layout:
         )
 
     def find_pytree(self, name: str | None) -> str | None:
-        """The name of the pytree to load.
+        """Returns the name of the pytree to load.
 
         Args:
-            name: as the caller gave it; "AUTO" takes the first that is one.
+            name: the caller's argument; "AUTO" selects the first pytree.
 
         Returns:
             The checkpointable's name, or None for the directory itself.
@@ -185,7 +186,7 @@ class Layout:
 
 
 def unnamed_error(path: Any) -> ValueError:
-    """The error for a v1 checkpoint that is asked for without a name."""
+    """Returns the error for a v1 checkpoint requested without a name."""
     return ValueError(
         f"Attempting to load V1 checkpoint at {path} with "
         "`checkpointable_name=None`. This is only supported for legacy V0 "
@@ -259,10 +260,10 @@ def _check(
 
 
 def open_layout(path: Any, context: Context) -> Layout | SafetensorsCheckpoint:
-    """The checkpoint at a path, of the kind that the context asks for.
+    """Returns the checkpoint at a path, of the kind that the context requests.
 
     Raises:
-        InvalidLayoutError: it has no known layout; the cause says why.
+        InvalidLayoutError: the layout is not known; the cause says why.
     """
     kind = context.checkpoint_layout
     if kind is CheckpointLayout.AUTO:
@@ -298,7 +299,7 @@ def _kind_by_markers(path: Any) -> CheckpointLayout:
 
 
 def holds_checkpoint(path: Any, context: Context) -> bool:
-    """Whether a path holds a checkpoint of either layout."""
+    """Returns whether a path is a checkpoint of either layout."""
     for is_v1, check in ((True, _check_v1), (False, _check_v0)):
         try:
             _check(check, Layout(path, is_v1), context.atomicity)

@@ -1,4 +1,4 @@
-"""The leaves that can be saved and loaded, and how each is asked for."""
+"""The leaves that can be saved and loaded, and how each is requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.orbax.v1.errors import UnregisteredTypeError
 from holdfast.orbax.v1.tree import AbstractLeaf, Leaf
 
 _ACCEPTED = (np.ndarray, int, float, np.number, bytes, bool, str)
-# Among numpy scalars only np.float64 is one of these: it is a float.
+# Among numpy scalars only np.float64 is included, because it is a float.
 _STORABLE = (np.ndarray, int, float, bytes, str)
 _SCALARS = (int, float, np.number, bytes, bool)
 
@@ -24,9 +24,9 @@ def check_state(state: Any) -> None:
     """Checks the types of a tree's leaves before it is saved.
 
     Raises:
-        ValueError: a type that is not a leaf, or keys that do not compare.
+        ValueError: a type is not a valid leaf, or keys cannot be sorted.
     """
-    # One of each type stands for all of them.
+    # Check one leaf of each type.
     for leaf in {type(leaf): leaf for leaf in tree_leaves(state)}.values():
         if not isinstance(leaf, _ACCEPTED) and not is_jax_array(leaf):
             jax = imported_jax()
@@ -38,10 +38,10 @@ def check_state(state: Any) -> None:
 
 
 def check_storable(leaves: Iterable[Any]) -> None:
-    """Checks that each leaf has a stored form.
+    """Checks that each leaf can be stored.
 
     Raises:
-        UnregisteredTypeError: types that have none; says which.
+        UnregisteredTypeError: types cannot be stored; the error names them.
     """
     missing = {
         kind
@@ -65,7 +65,7 @@ def _unregistered(what: str, types: set[type]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _has(kind: type, *names: str) -> bool:
-    """Whether instances of a class have these attributes."""
+    """Returns whether instances of a class have these attributes."""
     annotations = getattr(kind, "__annotations__", {})
     return all(name in annotations or hasattr(kind, name) for name in names)
 
@@ -82,7 +82,7 @@ def check_abstract_state(abstract: Any) -> None:
     """Checks the types of the leaves of the caller's abstract state.
 
     Raises:
-        TypeError: a leaf of a type that cannot be loaded.
+        TypeError: a leaf's type cannot be loaded.
     """
     for leaf in tree_leaves(abstract):
         kind = leaf if isinstance(leaf, type) else type(leaf)
@@ -97,10 +97,10 @@ def check_abstract_state(abstract: Any) -> None:
 
 
 def check_loadable(leaves: Iterable[Any]) -> None:
-    """Checks that each abstract leaf stands for something that is stored.
+    """Checks that each leaf is a valid abstract leaf.
 
     Raises:
-        UnregisteredTypeError: types that do not; says which.
+        UnregisteredTypeError: types are not valid; the error names them.
     """
     kinds = {
         leaf if isinstance(leaf, type) else type(leaf)
@@ -124,14 +124,14 @@ def restore_args(
     strict: bool,
     of_arrays: type[ArrayRestoreArgs] = ArrayRestoreArgs,
 ) -> Any:
-    """The restore arguments that an abstract tree asks for.
+    """Returns the restore arguments that an abstract tree requests.
 
     Args:
         abstract: a tree of abstract leaves.
         strict: refuse shapes that differ from the stored ones.
-        of_arrays: the class of those of jax.Arrays.
+        of_arrays: the restore-argument class for jax.Arrays.
     """
-    # Leaves of one class and dtype share theirs.
+    # Leaves with the same class and dtype share their arguments.
     shared: dict[tuple[type, Any], RestoreArgs] = {}
 
     def args_of(leaf: Any) -> RestoreArgs:
@@ -157,7 +157,7 @@ def restore_args(
 def _args_of_class(
     kind: type, dtype: Any, of_arrays: type[ArrayRestoreArgs]
 ) -> RestoreArgs:
-    """The arguments of leaves of a class, or of the class itself."""
+    """Returns the arguments for leaves of a class, or for the class itself."""
     if kind is type(...):
         return RestoreArgs()
     if _stands_for_sharded_array(kind):
@@ -168,8 +168,8 @@ def _args_of_class(
 
 
 def resolve_abstract_meshes(abstract: Any) -> Any:
-    """`abstract` with shardings over jax's current mesh in place of those
-    over an abstract one."""
+    """Returns `abstract`, with shardings over an abstract mesh replaced by
+    shardings over jax's current mesh."""
     jax = imported_jax()
     if abstract is None or jax is None:
         return abstract

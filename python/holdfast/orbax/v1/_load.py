@@ -1,4 +1,4 @@
-"""`load` and its relatives."""
+"""`load` and related functions."""
 
 from __future__ import annotations
 
@@ -43,28 +43,29 @@ def load(
     """Loads a tree.
 
     Args:
-        path: a checkpoint of the v1 layout or an older one; with the context's
-            `checkpoint_layout` "safetensors" or "auto" also a file, or a
-            directory of files, of safetensors, which is a flat dict.
-        abstract_state: gives the result's structure and how each leaf is
-            restored: a `jax.ShapeDtypeStruct` as a jax.Array with that
-            sharding, a numpy array as one of that dtype, int, float and str
-            (values or types) as such, `PLACEHOLDER` not at all. The result of
-            `metadata(path)` will do. None: as it was saved.
-        checkpointable_name: the subdirectory that the tree lies in. "AUTO":
-            "state", else the first that is a tree, else `path` itself. None:
-            `path` itself, of older checkpoints.
+        path: a checkpoint of the v1 layout or an older layout. If the context's
+            `checkpoint_layout` is "safetensors" or "auto", also a safetensors
+            file or a directory of such files; the result is then a flat dict.
+        abstract_state: determines the result's structure, and how each leaf is
+            restored: a `jax.ShapeDtypeStruct` as a jax.Array with its sharding,
+            a numpy array as a numpy array of its dtype, int, float and str
+            (values or types) as that type; `PLACEHOLDER` is not restored. The
+            result of `metadata(path)` is accepted. None restores the tree as
+            it was saved.
+        checkpointable_name: the subdirectory that contains the tree. "AUTO"
+            means "state", or else the first tree, or else `path` itself. None
+            means `path` itself, in older checkpoints.
 
     Returns:
-        The tree. Without `abstract_state` tuples come back as lists and
+        The tree. Without `abstract_state`, tuples are restored as lists and
         namedtuples as dicts.
 
     Raises:
-        InvalidLayoutError: no such checkpoint; the cause says why.
+        InvalidLayoutError: there is no such checkpoint; the cause says why.
         ValueError: the structures do not match, a leaf cannot be read as
-            asked, or the files are damaged.
-        TypeError: a leaf of `abstract_state` stands for nothing.
-        KeyError: a tensor that is not in the safetensors.
+            requested, or the files are damaged.
+        TypeError: a leaf of `abstract_state` is not a valid abstract leaf.
+        KeyError: the safetensors files do not have a requested tensor.
     """
     abstract = _standardize(abstract_state)
     check_name(checkpointable_name)
@@ -87,18 +88,19 @@ def load_checkpointables(
 
     Args:
         path: a checkpoint with named checkpointables.
-        abstract_checkpointables: name -> what `load` takes as
-            `abstract_state`, an object that loads itself, or None for "as it
-            was saved". Others are not loaded. None: all, as they were saved.
+        abstract_checkpointables: maps each name to what `load` accepts as
+            `abstract_state`, an object that loads itself, or None to restore
+            the value as it was saved. Other checkpointables are not loaded. If
+            the argument is None, all are restored as they were saved.
 
     Returns:
-        name -> value.
+        A dict from name to value.
 
     Raises:
-        InvalidLayoutError: no such checkpoint; the cause says why.
-        KeyError: a name that the checkpoint does not have; as NoEntryError,
-            one that could not be loaded.
-        ValueError: no dict, or a name that cannot be.
+        InvalidLayoutError: there is no such checkpoint; the cause says why.
+        KeyError: the checkpoint does not have a name; NoEntryError if a value
+            could not be loaded.
+        ValueError: the argument is not a dict, or a name is invalid.
     """
     abstracts = _standardize(abstract_checkpointables)
     _check_names(abstracts)
@@ -110,7 +112,7 @@ def load_checkpointables(
 
 @contextlib.contextmanager
 def _told(path: Any, context: Context) -> Iterator[None]:
-    """Lets jax's listeners hear of the load in its block."""
+    """Reports the load in the block to jax's listeners."""
     told = MonitoredOperation(
         path,
         is_save=False,
@@ -125,7 +127,7 @@ def _told(path: Any, context: Context) -> Iterator[None]:
 def _load_several(
     path: Any, abstracts: Any, context: Context
 ) -> dict[str, Any]:
-    """See `load_checkpointables`."""
+    """Does the work of `load_checkpointables`."""
     layout = open_layout(path_of(context.file, path), context)
     if isinstance(layout, SafetensorsCheckpoint):
         raise NotImplementedError(
@@ -157,22 +159,23 @@ def load_async(
     *,
     checkpointable_name: str | None = STATE_NAME,
 ) -> AsyncResponse[Any]:
-    """Loads safetensors in the background; Orbax, and this, nothing else.
+    """Loads safetensors in the background; no other format, as in Orbax.
 
     Args:
         path: a file, or a directory of files.
         abstract_state: as for `load`.
-        checkpointable_name: counts for nothing.
+        checkpointable_name: ignored.
 
     Returns:
-        Its `result` is the flat dict; it raises what `load` would while it
-        reads.
+        A response whose `result` is the flat dict, or raises the errors that
+        `load` raises while it reads.
 
     Raises:
-        NotImplementedError: the context's `checkpoint_layout` is another.
-        InvalidLayoutError: no such file or files; the cause says why.
-        ValueError: as `load`, for what shows before the tensors are read.
-        TypeError: a leaf of `abstract_state` stands for nothing.
+        NotImplementedError: the context has a different `checkpoint_layout`.
+        InvalidLayoutError: there is no such file; the cause says why.
+        ValueError: as for `load`, if the error is found before tensors are
+            read.
+        TypeError: a leaf of `abstract_state` is not a valid abstract leaf.
     """
     context = get_context()
     operation = start(context, path, is_save=False)
@@ -202,7 +205,7 @@ def load_async(
 def load_checkpointables_async(
     path: Any, abstract_checkpointables: Any | None = None
 ) -> NoReturn:
-    """Refuses, as Orbax does.
+    """Always raises, as Orbax does.
 
     Raises:
         NotImplementedError: always.
@@ -220,7 +223,7 @@ def check_name(name: str | None) -> None:
     """Checks the name of a tree to load.
 
     Raises:
-        ValueError: it is empty or reserved.
+        ValueError: the name is empty or reserved.
     """
     if name == "":
         raise ValueError(
@@ -245,7 +248,8 @@ def _check_names(abstracts: Any) -> None:
 
 
 def recorded_handler(layout: Layout, name: str | None) -> str | None:
-    """The name of the handler that saved an item; None for the flat one."""
+    """Returns the name of the handler that saved an item; None for the item of
+    a flat checkpoint."""
     handlers = layout.step_metadata().item_handlers
     if name is None:
         return handlers if isinstance(handlers, str) else None
@@ -255,10 +259,10 @@ def recorded_handler(layout: Layout, name: str | None) -> str | None:
 def handler_for(
     layout: Layout, name: str | None, abstract: Any, context: Context
 ) -> Any:
-    """The handler that loads an item.
+    """Returns the handler that loads an item.
 
     Raises:
-        NoEntryError: none is registered.
+        NoEntryError: no handler is registered.
     """
     return _registry.resolve_for_load(
         context.checkpointables.registry,
@@ -270,7 +274,7 @@ def handler_for(
 
 
 def item_path(layout: Layout, name: str | None) -> Any:
-    """The directory of an item."""
+    """Returns the directory of an item."""
     return layout.path if name is None else layout.path / name
 
 

@@ -1,4 +1,5 @@
-"""`metadata` and its relatives: checkpoints described, not read."""
+"""`metadata` and related functions: describe checkpoints without reading
+values."""
 
 from __future__ import annotations
 
@@ -26,19 +27,20 @@ from holdfast.orbax.v1.options import path_of
 def metadata(
     path: Any, checkpointable_name: str | None = AUTO_NAME
 ) -> CheckpointMetadata[Any]:
-    """The metadata of a tree.
+    """Returns the metadata of a tree.
 
     Args:
-        path: a checkpoint of the v1 layout or an older one.
+        path: a checkpoint of the v1 layout or an older layout.
         checkpointable_name: as for `load`.
 
     Returns:
-        Its `metadata` is the tree, an abstract leaf for each stored one, or
-        None where a named one could not be read (a warning says why).
+        Metadata whose `metadata` is the tree with an abstract leaf for each
+        stored leaf. It is None if a named tree could not be read (a warning
+        says why).
 
     Raises:
-        InvalidLayoutError: no such checkpoint; the cause says why.
-        ValueError: metadata that cannot be read.
+        InvalidLayoutError: there is no such checkpoint; the cause says why.
+        ValueError: the metadata cannot be read.
     """
     check_name(checkpointable_name)
     context = get_context()
@@ -53,18 +55,18 @@ def metadata(
 
 
 def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
-    """The metadata of every checkpointable.
+    """Returns the metadata of every checkpointable.
 
     Args:
         path: a checkpoint with named checkpointables.
 
     Returns:
-        Its `metadata` is name -> a tree of abstract leaves, or None where
-        nothing is known (a JSON document).
+        Metadata whose `metadata` maps each name to a tree of abstract leaves,
+        or to None if nothing is known (for a JSON document).
 
     Raises:
-        InvalidLayoutError: no such checkpoint; the cause says why.
-        DataLossError: one that was saved is gone.
+        InvalidLayoutError: there is no such checkpoint; the cause says why.
+        DataLossError: a saved checkpointable is missing.
     """
     context = get_context()
     layout = open_layout(path_of(context.file, path), context)
@@ -89,7 +91,7 @@ def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
 
 
 def is_orbax_checkpoint(path: Any) -> bool:
-    """Whether `path` holds a checkpoint of the v1 layout or an older one."""
+    """Returns whether `path` is a checkpoint of the v1 or an older layout."""
     context = get_context()
     return holds_checkpoint(path_of(context.file, path), context)
 

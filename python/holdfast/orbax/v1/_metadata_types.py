@@ -24,12 +24,12 @@ PyTreeMetadata: TypeAlias = Any
 
 @dataclasses.dataclass
 class NumpyMetadata:
-    """A stored numpy array; as an abstract leaf, asks for one.
+    """A stored numpy array; as an abstract leaf, requests a numpy array.
 
     Attributes:
         shape: in elements.
-        dtype: as stored.
-        storage_metadata: how it is stored.
+        dtype: the stored dtype.
+        storage_metadata: how the array is stored.
     """
 
     shape: tuple[int, ...] | None
@@ -39,13 +39,13 @@ class NumpyMetadata:
 
 @dataclasses.dataclass
 class ArrayMetadata:
-    """A stored jax.Array; as an abstract leaf, asks for one.
+    """A stored jax.Array; as an abstract leaf, requests a jax.Array.
 
     Attributes:
         shape: in elements.
-        dtype: as stored; uint32 for PRNG keys.
-        sharding_metadata: as recorded, without devices.
-        storage_metadata: how it is stored.
+        dtype: the stored dtype; uint32 for PRNG keys.
+        sharding_metadata: the recorded sharding, without devices.
+        storage_metadata: how the array is stored.
     """
 
     shape: tuple[int, ...] | None
@@ -68,14 +68,15 @@ add_leaf_type(ArrayMetadata)
 def read_tree_metadata(
     directory: Any, options: PyTreeMetadataOptions | None = None
 ) -> Any:
-    """The tree of a pytree item, an abstract leaf for each stored one.
+    """Returns the tree of a pytree item, with an abstract leaf for each stored
+    leaf.
 
-    Scalars are a zero of their type, strings "string", empty containers
-    themselves.
+    A scalar becomes a zero of its type, and a string becomes "string"; empty
+    containers stay as they are.
 
     Raises:
-        FileNotFoundError: no `_METADATA`.
-        ValueError: metadata that cannot be read.
+        FileNotFoundError: there is no `_METADATA`.
+        ValueError: the metadata cannot be read.
     """
     with _gc.paused():
         return _describe(
@@ -90,7 +91,7 @@ def _describe(source: Source, options: PyTreeMetadataOptions) -> Any:
 
 
 class _AbstractLeaves(Describer):
-    """Describes leaves by what `load` takes for them."""
+    """Describes leaves by the abstract leaves that `load` accepts."""
 
     def array(
         self,
@@ -116,15 +117,15 @@ class _AbstractLeaves(Describer):
 class CheckpointMetadata(Generic[T]):
     """The facts about a checkpoint, without its values.
 
-    `metadata` may be passed to `load` as the abstract state, and so may the
-    whole object.
+    `metadata`, or the complete object, may be passed to `load` as the abstract
+    state.
 
     Attributes:
-        path: the checkpoint's.
+        path: the checkpoint's path.
         metadata: a tree of abstract leaves, or one for each checkpointable.
         init_timestamp_nsecs: start of the save, nanoseconds since 1970.
-        commit_timestamp_nsecs: its commit, nanoseconds since 1970.
-        custom_metadata: the JSON object given with the save.
+        commit_timestamp_nsecs: end of the save, nanoseconds since 1970.
+        custom_metadata: the JSON object that was passed to the save.
     """
 
     path: Any
@@ -141,7 +142,7 @@ class CheckpointMetadata(Generic[T]):
 
     @property
     def commit_timestamp(self) -> datetime.datetime | None:
-        """Its commit, in UTC."""
+        """Time of the commit, in UTC."""
         return _datetime(self.commit_timestamp_nsecs)
 
     def _facts(self) -> dict[str, str]:

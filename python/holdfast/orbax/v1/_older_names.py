@@ -1,4 +1,4 @@
-"""Names that functions had before."""
+"""Deprecated names of functions and methods."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 def older_name(old: str, function: Callable[..., T]) -> Callable[..., T]:
-    """A function by the name that it had before, which says so.
+    """Returns a function under its old name, which warns of its deprecation.
 
     Args:
-        old: that name.
-        function: has the newer one.
+        old: the old name.
+        function: the function under its new name.
     """
     new = function.__name__
 
@@ -33,11 +33,11 @@ def older_name(old: str, function: Callable[..., T]) -> Callable[..., T]:
 
 
 def older_method(old: str, new: str) -> Callable[..., Any]:
-    """The same, of a method; subclasses may have their own of the newer name.
+    """Like `older_name`, for a method. Subclasses may override the new name.
 
     Args:
-        old: the name that it had before.
-        new: its newer name.
+        old: the old name.
+        new: the new name.
     """
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Saves and loads of several processes, as a context's options say."""
+"""Saves and loads on several processes, according to a context's options."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from holdfast.orbax.v1.context import Context
 
 
 def multiprocessing_of(context: Context) -> MultiprocessingOptions:
-    """The older interface's options of the same values."""
+    """Returns the older interface's options with the same values."""
     options: MultiprocessingOptions = context.multiprocessing.v0()
     return options
 
 
 def processes_of(context: Context) -> Processes:
-    """The processes that save and load together."""
+    """Returns the processes that save and load together."""
     return Processes(multiprocessing_of(context))
 
 
@@ -29,13 +29,13 @@ def start(context: Context, path: Any, *, is_save: bool) -> Operation:
     """Begins a save or a load.
 
     Args:
-        context: the active one.
-        path: the checkpoint's.
-        is_save: all processes must name the same path.
+        context: the active context.
+        path: the checkpoint's path.
+        is_save: whether all processes must name the same path.
 
     Raises:
-        DeadlineExceededError: another process did not come.
-        ValueError: one saves to another path.
+        DeadlineExceededError: a process did not arrive in time.
+        ValueError: a process saves to a different path.
     """
     processes = processes_of(context)
     begin = processes.start_save if is_save else processes.start
@@ -44,11 +44,11 @@ def start(context: Context, path: Any, *, is_save: bool) -> Operation:
 
 
 def operation_of_handler(context: Context, path: Any) -> Operation:
-    """The save that a handler is called in; one of its own outside of any.
+    """Returns the save in which a handler is called, or else a new operation.
 
     Args:
-        context: the handler's.
-        path: the directory that it is given.
+        context: the handler's context.
+        path: the directory that was passed to the handler.
     """
     operation = current_operation()
     if operation is None or operation.processes.is_single:

@@ -1,6 +1,6 @@
-"""Protocol buffers as checkpointables, in text format.
+"""Saves and loads protocol buffers as checkpointables, in text format.
 
-Needs the package protobuf when one is saved or loaded, not before.
+Needs the package protobuf only when a message is saved or loaded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ProtoHandler(CheckpointableHandler[Any, Any]):
     """Saves a message as text.
 
     Args:
-        filename: the text's.
+        filename: the name of the text file.
     """
 
     TYPESTR: ClassVar[str] = (
@@ -37,7 +37,7 @@ class ProtoHandler(CheckpointableHandler[Any, Any]):
     async def save(
         self, directory: PathAwaitingCreation, checkpointable: Any
     ) -> Awaitable[None]:
-        """Makes the text now, and writes it in the background.
+        """Formats the text now, and writes it in the background.
 
         Raises:
             ImportError: protobuf is not installed.
@@ -48,16 +48,17 @@ class ProtoHandler(CheckpointableHandler[Any, Any]):
     async def load(
         self, directory: Any, abstract_checkpointable: Any | None = None
     ) -> Awaitable[Any]:
-        """The message.
+        """Returns the message.
 
         Args:
-            directory: where it is.
-            abstract_checkpointable: its class.
+            directory: the directory that contains the file.
+            abstract_checkpointable: the message's class.
 
         Raises:
             ValueError: no class is given.
-            FileNotFoundError: there is no such file.
-            google.protobuf.text_format.ParseError: it is not such a message.
+            FileNotFoundError: the file does not exist.
+            google.protobuf.text_format.ParseError: the file is not a message of
+                this class.
         """
         if abstract_checkpointable is None:
             raise ValueError(
@@ -73,20 +74,21 @@ class ProtoHandler(CheckpointableHandler[Any, Any]):
         return read()
 
     async def metadata(self, directory: Any) -> Any:
-        """Refuses.
+        """Always raises.
 
         Raises:
-            NotImplementedError: always; a text does not say its class.
+            NotImplementedError: always, because the text does not name its
+                class.
         """
         raise NotImplementedError()
 
     def is_handleable(self, checkpointable: Any) -> bool:
-        """Whether it is a message."""
+        """Returns whether it is a message."""
         kind = _message_class()
         return kind is not None and isinstance(checkpointable, kind)
 
     def is_abstract_handleable(self, abstract_checkpointable: Any) -> bool:
-        """Whether it is a class of messages."""
+        """Returns whether it is a message class."""
         kind = _message_class()
         is_class = isinstance(abstract_checkpointable, type)
         return (
@@ -97,6 +99,7 @@ class ProtoHandler(CheckpointableHandler[Any, Any]):
 
 
 def _message_class() -> Any | None:
-    """The class of all messages; None in programs without any."""
+    """Returns the base class of all messages; None if the program has not
+    imported protobuf."""
     module = sys.modules.get("google.protobuf.message")
     return getattr(module, "Message", None)

@@ -1,4 +1,4 @@
-"""Trees as checkpointables."""
+"""Saves and loads trees as checkpointables."""
 
 from __future__ import annotations
 
@@ -73,14 +73,16 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
     """Saves and loads trees, with the context's options.
 
     Args:
-        context: gives the options; None: the active context.
-        array_metadata_validator: compares what processes say of each array.
-        leaf_handler_registry: must be None: leaves of one's own go through
+        context: supplies the options; None means the active context.
+        array_metadata_validator: compares the processes' metadata of each
+            array.
+        leaf_handler_registry: must be None; the program's own leaf types use
             the older interface's type handlers.
-        partial_save_mode: must be False: `partial.save` does it.
+        partial_save_mode: must be False; use `partial.save` instead.
 
     Raises:
-        NotImplementedError: one of the last two.
+        NotImplementedError: `leaf_handler_registry` or `partial_save_mode` was
+            set.
     """
 
     TYPESTR: ClassVar[str] = (
@@ -114,18 +116,18 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
     async def save(
         self, directory: PathAwaitingCreation, checkpointable: Any
     ) -> Awaitable[None]:
-        """Takes hold of the tree's arrays, and writes them in the background.
+        """Captures the tree's arrays, and writes them in the background.
 
         Raises:
-            UnregisteredTypeError: leaves of types without a stored form.
-            ValueError: a leaf or a structure that cannot be saved.
+            UnregisteredTypeError: leaf types that cannot be stored.
+            ValueError: a leaf or the structure cannot be saved.
         """
         host = self._context.multiprocessing.primary_host
         transfer = Transfer(directory, host)
         prepared = _prepare(checkpointable, self._context)
         futures: list[Any] | None = None
         if prepared.others and prepared.processes.is_single:
-            # Handlers copy what they are called with.
+            # Handlers copy their arguments.
             path = await directory.await_creation()
             futures = await prepared.serialize(path)
         transfer.count(checkpointable)
@@ -159,11 +161,11 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
     async def load(
         self, directory: Any, abstract_checkpointable: Any | None = None
     ) -> Awaitable[Any]:
-        """The tree; see `holdfast.orbax.v1.load`.
+        """Returns the tree; see `holdfast.orbax.v1.load`.
 
         Raises:
-            UnregisteredTypeError: abstract leaves that stand for nothing.
-            ValueError: structures that do not match, damaged files.
+            UnregisteredTypeError: `abstract_checkpointable` has invalid leaves.
+            ValueError: structures do not match, or files are damaged.
         """
         abstract = abstract_checkpointable
         self.validate_abstract_leaves_handleable(abstract)
@@ -179,31 +181,31 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         return read()
 
     async def metadata(self, directory: Any) -> Any:
-        """The tree with abstract leaves."""
+        """Returns the tree with abstract leaves."""
         return read_tree_metadata(
             directory, self._context.pytree.saving.pytree_metadata_options
         )
 
     def validate_leaves_handleable(self, checkpointable: Any) -> None:
-        """Checks that each leaf has a stored form.
+        """Checks that each leaf can be stored.
 
         Raises:
-            UnregisteredTypeError: types that have none; says which.
+            UnregisteredTypeError: types cannot be stored; the error names them.
         """
         check_storable(tree_leaves(checkpointable))
 
     def validate_abstract_leaves_handleable(
         self, abstract_checkpointable: Any
     ) -> None:
-        """Checks that each leaf stands for something that is stored.
+        """Checks that each leaf is a valid abstract leaf.
 
         Raises:
-            UnregisteredTypeError: types that do not; says which.
+            UnregisteredTypeError: types are not valid; the error names them.
         """
         check_loadable(tree_leaves(abstract_checkpointable))
 
     def is_handleable(self, checkpointable: Any) -> bool:
-        """Whether every leaf has a stored form."""
+        """Returns whether every leaf can be stored."""
         try:
             self.validate_leaves_handleable(checkpointable)
         except (UnregisteredTypeError, ValueError):
@@ -213,7 +215,7 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
     def is_abstract_handleable(
         self, abstract_checkpointable: Any
     ) -> bool | None:
-        """Whether every leaf stands for something that is stored."""
+        """Returns whether every leaf is a valid abstract leaf."""
         try:
             self.validate_abstract_leaves_handleable(abstract_checkpointable)
         except (UnregisteredTypeError, ValueError):
@@ -232,11 +234,12 @@ def _write_together(
     Args:
         prepared: the tree.
         path: the item's directory, which exists.
-        context: the handler's.
-        validator: compares what they wrote; None: as usual.
+        context: the handler's context.
+        validator: compares what the processes wrote; None means the default
+            comparison.
 
     Raises:
-        ValueError: what processes wrote does not fit together.
+        ValueError: the parts that the processes wrote do not match.
         OSError: files cannot be written.
         DeadlineExceededError: a process is not ready in time.
     """
@@ -292,7 +295,8 @@ def _restore(directory: Any, abstract: Any, context: Context) -> Any:
 
 
 def _broadcasting_registry(loading: ArrayOptions.Loading) -> Any:
-    """The standard handlers, but one replica reads jax.Arrays for all."""
+    """Returns the standard handlers, except that one replica reads jax.Arrays
+    for all."""
     given = loading.load_and_broadcast_options
     handler = SingleReplicaArrayHandler(
         replica_axis_index=given.replica_axis_index,
@@ -305,10 +309,11 @@ def _broadcasting_registry(loading: ArrayOptions.Loading) -> Any:
 
 
 def _saving_registry(saving: ArrayOptions.Saving, context: Context) -> Any:
-    """The standard handlers, but that of jax.Arrays has the options.
+    """Returns the standard handlers, with the options applied to jax.Arrays.
 
     Raises:
-        ValueError: replicas cannot share what each process has for itself.
+        ValueError: replicas cannot share the writing, because each process has
+            its own checkpoint.
     """
     primary_host = context.multiprocessing.primary_host
     handler = ArrayHandler(
@@ -328,7 +333,7 @@ def _saving_registry(saving: ArrayOptions.Saving, context: Context) -> Any:
         array_metadata_store=saving.array_metadata_store,
         callback=context.memory.serialization_status_callback,
     )
-    handler.jax_options()  # raises, before anything is looked up by type
+    handler.jax_options()  # raises before any lookup by type
     return _registry_with(handler)
 
 
@@ -340,7 +345,7 @@ def _registry_with(handler: Any) -> Any:
 
 
 def _prepare(tree: Any, context: Context) -> PreparedSave:
-    """Checks a tree and takes hold of its arrays."""
+    """Checks a tree and captures its arrays."""
     _say_ignored_options(context)
     saving = context.array.saving
     metadata_options = context.pytree.saving.pytree_metadata_options
@@ -381,7 +386,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
 
 
 def _transfer_limiter(memory: MemoryOptions) -> Any | None:
-    """Bounds the bytes that are copied from devices at once."""
+    """Limits the bytes that are copied from devices concurrently."""
     limit_bytes = memory.transfer_concurrent_bytes
     if memory.regulator_options is not None:
         limit_bytes = memory.regulator_options.regulator.current_limit_bytes
@@ -417,7 +422,7 @@ def _say_ignored_options(context: Context) -> None:
 
 
 def _save_args_tree(tree: Any, saving: ArrayOptions.Saving) -> Any | None:
-    """A tree of SaveArgs; None where no leaf has any."""
+    """Returns a tree of SaveArgs, or None if no leaf has options."""
     of_all = saving.storage_options or StorageOptions()
     # Not ==: numpy's float64 equals None.
     if saving.scoped_storage_options_creator is None and all(
@@ -432,7 +437,8 @@ def _save_args_tree(tree: Any, saving: ArrayOptions.Saving) -> Any | None:
 def _save_args(
     path: PyTreePath, leaf: Any, saving: ArrayOptions.Saving
 ) -> SaveArgs:
-    """The options of a leaf: its own go before those of all leaves."""
+    """Returns the options of a leaf, which override the options of all leaves.
+    """
     of_all = saving.storage_options or StorageOptions()
     own = None
     if saving.scoped_storage_options_creator is not None:

@@ -16,9 +16,9 @@ T = TypeVar("T", bound=HandlerType)
 
 
 class CheckpointableHandlerRegistry(Protocol):
-    """Handlers in the order they were added; of several that fit, the last.
+    """Handlers in the order in which they were added; the last match wins.
 
-    Any object with these methods is one.
+    Any object with these methods is a registry.
     """
 
     def add(
@@ -28,21 +28,22 @@ class CheckpointableHandlerRegistry(Protocol):
         checkpointable_name: str | None = None,
         secondary_typestrs: Sequence[str] | None = None,
     ) -> CheckpointableHandlerRegistry:
-        """Adds an entry; returns itself.
+        """Adds an entry and returns the registry.
 
         Args:
-            handler_type: a class that can be made without arguments.
-            checkpointable_name: the only checkpointable it is for.
-            secondary_typestrs: recorded names of handlers it can load after.
+            handler_type: a class that can be constructed without arguments.
+            checkpointable_name: use the handler only for this checkpointable.
+            secondary_typestrs: recorded names of handlers whose checkpointables
+                this handler can load.
 
         Raises:
             ValueError: `handler_type` is not a class.
-            AlreadyExistsError: there is such an entry.
+            AlreadyExistsError: the entry already exists.
         """
         ...
 
     def get(self, checkpointable_name: str) -> HandlerType:
-        """The handler that is only for this name.
+        """Returns the handler that is reserved for this name.
 
         Raises:
             NoEntryError: no entry has this name.
@@ -50,22 +51,23 @@ class CheckpointableHandlerRegistry(Protocol):
         ...
 
     def has(self, checkpointable_name: str) -> bool:
-        """Whether there is a handler only for this name."""
+        """Returns whether a handler is reserved for this name."""
         ...
 
     def get_all_entries(self) -> Sequence[Entry]:
-        """(handler, name or None) in the order they were added."""
+        """Returns (handler, name or None) in the order of addition."""
         ...
 
     def get_secondary_typestrs(
         self, handler_type: HandlerType
     ) -> Sequence[str]:
-        """Recorded names of other handlers that this one can load after."""
+        """Returns the recorded names of other handlers whose checkpointables
+        this handler can load."""
         ...
 
 
 class _DefaultCheckpointableHandlerRegistry(CheckpointableHandlerRegistry):
-    """A registry of its own entries.
+    """A registry that stores its entries itself.
 
     An entry with a name is used only for the checkpointable of that name.
     """
@@ -137,7 +139,7 @@ class _DefaultCheckpointableHandlerRegistry(CheckpointableHandlerRegistry):
 
 
 class ReadOnlyRegistry(_DefaultCheckpointableHandlerRegistry):
-    """Another registry that cannot be added to."""
+    """A read-only copy of a registry."""
 
     def __init__(self, registry: CheckpointableHandlerRegistry) -> None:
         self._registry = registry
@@ -149,7 +151,7 @@ class ReadOnlyRegistry(_DefaultCheckpointableHandlerRegistry):
         checkpointable_name: str | None = None,
         secondary_typestrs: Sequence[str] | None = None,
     ) -> CheckpointableHandlerRegistry:
-        """Refuses.
+        """Always raises.
 
         Raises:
             NotImplementedError: always.
@@ -171,7 +173,7 @@ _GLOBAL_REGISTRY = _DefaultCheckpointableHandlerRegistry()
 
 
 def global_registry() -> CheckpointableHandlerRegistry:
-    """The registry that contexts start from."""
+    """Returns the registry that contexts start from."""
     return _GLOBAL_REGISTRY
 
 
@@ -180,10 +182,10 @@ def local_registry(
     *,
     include_global_registry: bool = True,
 ) -> CheckpointableHandlerRegistry:
-    """A new registry, for `Context().checkpointables.registry`.
+    """Returns a new registry, for `Context().checkpointables.registry`.
 
     Args:
-        other_registry: entries to add.
+        other_registry: a registry whose entries are added.
         include_global_registry: start with the global registry's entries.
     """
     registry = _DefaultCheckpointableHandlerRegistry(
@@ -224,7 +226,7 @@ def _make(name: str | None, handler_type: HandlerType) -> Any:
 def _last_that_fits(
     registry: CheckpointableHandlerRegistry, fits: Callable[[Any], Any]
 ) -> Any | None:
-    """The last handler without a name for which `fits` holds."""
+    """Returns the last handler without a name for which `fits` is true."""
     for handler_type, name in reversed(registry.get_all_entries()):
         if name is None:
             handler = _make(None, handler_type)
@@ -236,11 +238,11 @@ def _last_that_fits(
 def resolve_for_save(
     registry: CheckpointableHandlerRegistry, checkpointable: Any, name: str
 ) -> Any:
-    """The handler that saves a checkpointable.
+    """Returns the handler that saves a checkpointable.
 
     Raises:
         ValueError: the checkpointable is None.
-        NoEntryError: no handler takes it.
+        NoEntryError: no handler accepts it.
     """
     if checkpointable is None:
         raise ValueError("checkpointable must not be None for saving.")
@@ -272,7 +274,8 @@ def resolve_for_save(
 def _by_typestr(
     registry: CheckpointableHandlerRegistry, recorded: str | None
 ) -> Any | None:
-    """The last handler that is, or can load after, the recorded one."""
+    """Returns the last handler that is the recorded one, or can load its
+    checkpointables."""
     if not recorded:
         return None
     for handler_type, name in reversed(registry.get_all_entries()):
@@ -318,17 +321,18 @@ def resolve_for_load(
     recorded: str | None,
     fallback_name: str,
 ) -> Any:
-    """The handler that loads a checkpointable.
+    """Returns the handler that loads a checkpointable.
 
     Args:
-        registry: where to look.
+        registry: the registry to search.
         abstract: the caller's abstract value, or None.
-        name: the checkpointable's.
+        name: the checkpointable's name.
         recorded: the name of the handler that saved it, if known.
-        fallback_name: the name whose handler to use when none is found.
+        fallback_name: if no handler matches, use the handler reserved for this
+            name.
 
     Raises:
-        NoEntryError: not even that one is registered.
+        NoEntryError: no handler matches or is reserved for `fallback_name`.
     """
     handler = _resolve_for_load(registry, abstract, name, recorded)
     if handler is None and registry.has(fallback_name):

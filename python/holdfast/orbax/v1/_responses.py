@@ -1,4 +1,4 @@
-"""The results of saves and loads that go on in the background."""
+"""The results of saves and loads that run in the background."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class AsyncResponse(Protocol[T_co]):
-    """The result of an operation that goes on in the background."""
+    """The result of an operation that runs in the background."""
 
     def result(self, timeout: float | None = None) -> T_co:
-        """Waits for the end; raises the error, if any.
+        """Waits for the end and returns the result, or raises the error.
 
         Args:
-            timeout: seconds to wait at most; None: forever.
+            timeout: the most seconds to wait; None means no limit.
 
         Raises:
-            TimeoutError: it has not ended by then; it goes on.
+            TimeoutError: the operation has not ended in time; it continues.
         """
         ...
 
     def on_complete(self, callback: Callable[[Any], object]) -> None:
-        """Calls `callback(result)` once it has ended well."""
+        """Calls `callback(result)` once the operation has succeeded."""
         ...
 
 
 class BackgroundResponse(Future[T]):
-    """An `AsyncResponse` of a function that runs in a thread of its own.
+    """The `AsyncResponse` of a function that runs in its own thread.
 
     Attributes:
         error_was_seen: `result` or `exception` has reported the error.
@@ -41,7 +41,7 @@ class BackgroundResponse(Future[T]):
     def __init__(
         self, run: Callable[[Callable[[], bool]], T], what: str
     ) -> None:
-        """Starts `run(is_cancelled)`; `what` names it in reports."""
+        """Starts `run(is_cancelled)`; `what` names the operation in reports."""
         self._callbacks: list[Callable[[T], object]] | None = []
         self._lock = threading.Lock()
         self.error_was_seen = False
@@ -62,22 +62,22 @@ class BackgroundResponse(Future[T]):
         return result
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits for the end and gives the error, or None.
+        """Waits for the end and returns the error, or None.
 
         Raises:
-            TimeoutError: it has not ended in `timeout` seconds; it goes on.
+            TimeoutError: the operation has not ended in time; it continues.
         """
         error = super().exception(timeout)
         self.error_was_seen = error is not None
         return error
 
     def failure(self) -> BaseException | None:
-        """Like `exception`, but does not mark the error as seen; for
-        callers that report it further."""
+        """Like `exception`, but does not mark the error as seen. For callers
+        that report the error themselves."""
         return super().exception()
 
     def on_complete(self, callback: Callable[[T], object]) -> None:
-        """See `AsyncResponse.on_complete`; before `result` gives it."""
+        """See `AsyncResponse.on_complete`; runs before `result` returns."""
         with self._lock:
             if self._callbacks is not None:
                 self._callbacks.append(callback)

@@ -1,8 +1,8 @@
-"""Checkpoints of safetensors: a file, or a directory of files, to be read.
+"""Reads safetensors checkpoints: a file, or a directory of files.
 
 The engine reads headers and elements, and checks both. This module decides
-which files are read, and has Orbax's words for what it refuses, and the
-caller's request.
+which files are read, checks the caller's request, and raises Orbax's error
+messages.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ SUFFIX = ".safetensors"
 
 _METADATA_KEY = "__metadata__"
 _LENGTH_BYTES = 8
-# As the format's own reader allows.
+# The limit of the format's own reader.
 _HEADER_BYTES_MAX = 100_000_000
-# Those that Orbax reads; the engine reads more.
+# The dtypes that Orbax reads; the engine reads more.
 _DTYPES = {
     "BOOL": "bool",
     "I8": "int8",
@@ -59,7 +59,8 @@ _OPENED_AT_ONCE = 16
 
 
 def is_safetensors(path: Any) -> bool:
-    """Judged only by names: such a file, or a directory that holds one."""
+    """Returns whether the name of `path` or of a file in it ends like a
+    safetensors file; reads no file."""
     if not _files.exists(path):
         return False
     return os.fspath(path).endswith(SUFFIX) or bool(_files_in(path))
@@ -67,7 +68,7 @@ def is_safetensors(path: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Tensor:
-    """A tensor, and the checkpoint of its file that has it."""
+    """A tensor, and the checkpoint of the file that contains it."""
 
     file: _engine.Checkpoint
     leaf: int
@@ -78,14 +79,14 @@ class _Tensor:
 class SafetensorsCheckpoint:
     """Tensors by name, in one file or several.
 
-    Thread-safety: may be read by several threads.
+    Thread-safety: several threads may read it.
     """
 
     def __init__(self, path: Any) -> None:
-        """Reads nothing yet.
+        """Finds the files; reads nothing yet.
 
         Raises:
-            InvalidLayoutError: no such file or files, in Orbax's words.
+            InvalidLayoutError: there are no such files; uses Orbax's message.
         """
         self.path = path
         self._directory: str | None = None
@@ -112,15 +113,16 @@ class SafetensorsCheckpoint:
             )
 
     def metadata(self) -> CheckpointMetadata[dict[str, Any]]:
-        """name -> abstract array; the files' own metadata, together.
+        """Returns abstract arrays by name, and the merged metadata of the
+        files.
 
-        Its commit time is that of the newest file, in whole seconds, as
-        Orbax's is. Abstract arrays are `jax.ShapeDtypeStruct`s where jax is
-        installed, else NumpyMetadata.
+        The commit time is that of the newest file in whole seconds, as in
+        Orbax. Abstract arrays are `jax.ShapeDtypeStruct`s if jax is installed,
+        and otherwise NumpyMetadata.
 
         Raises:
-            ValueError: a damaged or cut file, an unknown dtype, or a name that
-                two files have.
+            ValueError: a file is damaged or truncated, a dtype is unknown, or
+                two files contain the same name.
         """
         opened = self._open()
         custom_metadata: dict[str, Any] = {}
@@ -145,19 +147,21 @@ class SafetensorsCheckpoint:
     def load(
         self, abstract: Any | None, context: Context
     ) -> Callable[[], dict[str, Any]]:
-        """Checks the request; the result reads the tensors.
+        """Checks the request; the returned function reads the tensors.
 
         Args:
-            abstract: name -> an abstract array, whose sharding says which parts
-                this process's devices hold (None: all of it on each device);
-                None: every tensor, as a numpy array.
-            context: its limit of bytes in flight counts.
+            abstract: maps names to abstract arrays, whose shardings determine
+                which parts this process's devices hold (without a sharding,
+                each device holds the complete array). None reads every tensor
+                as a numpy array.
+            context: supplies the limit of bytes in flight.
 
         Raises:
-            ValueError: no flat dict; a damaged or cut file, a dtype that Orbax
-                does not have; a name that two files have. The result also: a
-                shape other than the stored one.
-            KeyError: by the result: a name that is not there.
+            ValueError: `abstract` is not a flat dict; a file is damaged or
+                truncated, or has a dtype that Orbax lacks; two files contain
+                the same name. The returned function also raises it for a shape
+                that differs from the stored one.
+            KeyError: raised by the returned function for a missing name.
         """
         if abstract is not None and not _is_flat_dict(abstract):
             raise ValueError("The PyTree is not a flat dictionary.")
@@ -169,25 +173,25 @@ class SafetensorsCheckpoint:
         return run
 
     def _open(self) -> list[_engine.Checkpoint]:
-        """The checkpoints that hold the tensors.
+        """Returns the checkpoints that contain the tensors.
 
         Raises:
-            ValueError: see `_open`; or a set, by its names or its index, lacks
-                a file.
+            ValueError: as for the function `_open`; or a set of files, by its
+                names or its index, is incomplete.
         """
         if self._directory is None or not _is_set(self._files):
             return _open_all(self._files)
         try:
             opened = _open_all(self._files)
         except FailedPreconditionError:
-            # Parts of tensors, which the engine puts together.
+            # The files contain parts of tensors, which the engine joins.
             return [_open(self._directory)]
         _engine.Checkpoint(self._directory, use_sidecar=False)
         return opened
 
 
 def _is_set(files: Sequence[str]) -> bool:
-    """Whether the files' names may say that there are others."""
+    """Returns whether the names suggest that there are more files."""
     return any("of" in os.path.basename(file) for file in files)
 
 
@@ -199,16 +203,18 @@ def _files_in(path: Any) -> list[str]:
 
 
 def _open_all(files: Sequence[str]) -> list[_engine.Checkpoint]:
-    """See `_open`. Each waits for a few small reads: they wait together."""
+    """Opens all files concurrently, because each waits for a few small reads;
+    see `_open`."""
     with concurrent.futures.ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
         return list(pool.map(_open, files))
 
 
 def _open(file: str) -> _engine.Checkpoint:
-    """The checkpoint that one file is; its header is read and checked.
+    """Returns one file as a checkpoint, after checking its header.
 
     Raises:
-        ValueError: it is damaged or cut, or has a dtype that Orbax has not.
+        ValueError: the file is damaged or truncated, or has a dtype that Orbax
+            lacks.
     """
     try:
         checkpoint = _engine.Checkpoint(file, use_sidecar=False)
@@ -218,7 +224,7 @@ def _open(file: str) -> _engine.Checkpoint:
         _check_as_orbax(file)
         raise
     except NotFoundError as error:
-        # It is there, and something else.
+        # The path exists, and is not a safetensors file.
         raise ValueError(str(error)) from error
     if any(
         leaf.value_type or leaf.dtype not in _DTYPES.values()
@@ -229,10 +235,10 @@ def _open(file: str) -> _engine.Checkpoint:
 
 
 def _check_as_orbax(file: str) -> None:
-    """Finds what Orbax finds in a file that is refused, to say it as Orbax.
+    """Raises Orbax's error for a refused file, if Orbax would refuse it too.
 
     Raises:
-        ValueError: Orbax would.
+        ValueError: Orbax would raise it.
     """
     with _files.open(file, "rb") as stream:
         length = stream.read(_LENGTH_BYTES)
@@ -247,8 +253,8 @@ def _check_as_orbax(file: str) -> None:
 
 
 def _check_header(header: Any, file: str, data_offset: int) -> None:
-    """Raises ValueError for what Orbax refuses by itself; any other error for
-    what it stumbles over."""
+    """Raises ValueError for what Orbax checks itself, and any other error if
+    the header is malformed."""
     entries = [header[name] for name in header if name != _METADATA_KEY]
     for entry in entries:
         try:
@@ -269,10 +275,10 @@ def _check_header(header: Any, file: str, data_offset: int) -> None:
 
 
 def _tensors(opened: Sequence[_engine.Checkpoint]) -> dict[str, _Tensor]:
-    """The tensors by name.
+    """Returns the tensors by name.
 
     Raises:
-        ValueError: two files have one of a name.
+        ValueError: two files contain the same name.
     """
     found: dict[str, _Tensor] = {}
     for file in opened:
@@ -340,7 +346,7 @@ def _read(
 
 
 def _check_request(tensors: dict[str, _Tensor], abstract: Any) -> None:
-    """Raises KeyError for a name that is not there, ValueError for a shape."""
+    """Raises KeyError for a missing name, ValueError for a different shape."""
     for name in abstract:
         if name not in tensors:
             raise KeyError(
@@ -355,7 +361,7 @@ def _check_request(tensors: dict[str, _Tensor], abstract: Any) -> None:
 
 
 def _slot(tensor: _Tensor, abstract: Any | None) -> Slot:
-    """The slot that a tensor is read into: for a numpy array, or this process's
+    """Returns the slot to read a tensor into: a numpy array, or this process's
     parts."""
     if abstract is None:
         origin = (0,) * len(tensor.shape)
@@ -378,10 +384,10 @@ def _slot(tensor: _Tensor, abstract: Any | None) -> Slot:
 def _filled(
     file: _engine.Checkpoint, slots: Sequence[Slot], bytes_max: int
 ) -> list[Any]:
-    """Reads the slots of one file; the arrays.
+    """Reads the slots of one file; returns the arrays.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     requests = [
         (leaf, buffer)

@@ -1,8 +1,8 @@
-"""`save` and its relatives: one checkpoint of named checkpointables.
+"""`save` and related functions: save a checkpoint of named checkpointables.
 
 Work that must happen before the call returns (checking, and copying what may
-change) is apart from work that may happen in the background (writing). Until
-the last moment nothing exists at the destination.
+change) is separate from work that may happen in the background (writing). The
+destination does not exist until the save is committed.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def save(
     """Saves a tree as a checkpoint at `path`, and waits for it.
 
     Args:
-        path: an absolute path that does not exist, unless `overwrite`.
+        path: an absolute path, which must not exist unless `overwrite` is set.
         state: a tree of jax.Arrays, numpy arrays, int, float, bool and str.
-        checkpointable_name: the subdirectory that the tree goes to.
+        checkpointable_name: the subdirectory for the tree.
         overwrite: replace what is at `path`, in one step.
-        custom_metadata: a JSON object to keep with the checkpoint.
+        custom_metadata: a JSON object to store with the checkpoint.
 
     Raises:
         ValueError: `path` exists or is relative; a leaf, name or structure
-            that cannot be saved; all of which leave nothing behind.
-        TypeError: `custom_metadata` is no JSON value.
+            cannot be saved. Nothing is left behind.
+        TypeError: `custom_metadata` is not a JSON value.
         OSError: the files cannot be written.
     """
     checkpointables = {checkpointable_name: state}
@@ -77,7 +77,7 @@ def save_async(
     """Like `save`, but writes in the background.
 
     Everything that may change is copied before the call returns. Arguments and
-    errors are those of `save`; errors of writing are raised by `result()`.
+    errors are the same as for `save`; `result()` raises the errors of writing.
     """
     checkpointables = {checkpointable_name: state}
     return Save(path, checkpointables, overwrite, custom_metadata, state).start(
@@ -92,17 +92,18 @@ def save_checkpointables(
     overwrite: bool = False,
     custom_metadata: JsonType | None = None,
 ) -> None:
-    """Saves several things as one checkpoint, and waits for it.
+    """Saves several checkpointables as one checkpoint, and waits for it.
 
     Args:
-        path: as of `save`, like `overwrite` and `custom_metadata`.
-        checkpointables: name -> a tree, a JSON value, an object that saves
-            itself (`StatefulCheckpointable`), or any object that a registered
-            handler takes. Each goes to a subdirectory of its name.
+        path: as for `save`, like `overwrite` and `custom_metadata`.
+        checkpointables: maps each name to a tree, a JSON value, an object that
+            saves itself (`StatefulCheckpointable`), or any object that a
+            registered handler accepts. Each is saved in a subdirectory with its
+            name.
 
     Raises:
-        ValueError: as `save`'s; also a value that is None.
-        NoEntryError: nothing can save a value.
+        ValueError: as for `save`; also if a value is None.
+        NoEntryError: no handler can save a value.
     """
     Save(path, checkpointables, overwrite, custom_metadata).run()
 
@@ -126,23 +127,24 @@ _NO_STATE = object()
 
 
 def _nothing() -> None:
-    """The work after a save that is not a step: none."""
+    """Does nothing, after a save that is not a step."""
 
 
 class Save:
-    """One save: checked when made, prepared at once, then written.
+    """One save: checked when constructed, then prepared, then written.
 
     Args:
-        path: as for `save_checkpointables`, and the next three too.
-        checkpointables: see there.
-        overwrite: see there.
-        custom_metadata: see there.
-        state: the tree, if that is all that is saved.
-        metrics: of a step; None: it is not a step, or has no metrics.
-        is_step: of a training run, which are laid out as they always were.
+        path: as for `save_checkpointables`.
+        checkpointables: as for `save_checkpointables`.
+        overwrite: as for `save_checkpointables`.
+        custom_metadata: as for `save_checkpointables`.
+        state: the tree, if nothing else is saved.
+        metrics: a step's metrics; None if it has none, or is not a step.
+        is_step: whether this is a step of a training run, which uses the older
+            layout.
 
     Raises:
-        Exception: what `save_checkpointables` raises.
+        Exception: as for `save_checkpointables`.
     """
 
     def __init__(
@@ -180,7 +182,7 @@ class Save:
             self._metadata = _metadata_json(custom_metadata)
 
     def run(self) -> None:
-        """Saves before it returns."""
+        """Saves, and returns when the save has ended."""
         # Orbax saves steps with its AsyncCheckpointer.
         told = self._told(is_async=self._is_step)
         prepared = self._prepare()
@@ -189,7 +191,7 @@ class Save:
         told.done()
 
     def _told(self, *, is_async: bool) -> MonitoredOperation:
-        """The save, of whose beginning jax's listeners hear."""
+        """Reports the start of the save to jax's listeners."""
         told = MonitoredOperation(
             self._path,
             is_save=True,
@@ -200,7 +202,7 @@ class Save:
         return told
 
     def start(self, then: Callable[[], T]) -> BackgroundResponse[T]:
-        """Prepares, and writes in a thread.
+        """Prepares the save, and writes in a thread.
 
         Args:
             then: called in that thread once the checkpoint exists.
@@ -223,13 +225,13 @@ class Save:
         return BackgroundResponse(run, what=f"save to {self._path}")
 
     def _prepare(self) -> tuple[str, list[Awaitable[None]]]:
-        """Does everything that may fail early; returns the rest of the work."""
+        """Does everything that may fail early; returns the remaining work."""
         operation = self._operation
         with operation.phase(f"{_PLACES}:maybe_overwrite_existing:pre"):
             if self._checks_first:
                 self._destination.check_absent()
             layout = self._context.checkpoint_layout
-            # Orbax's Checkpointer saves its steps whatever this says.
+            # Orbax's Checkpointer saves its steps with any layout option.
             if layout is CheckpointLayout.SAFETENSORS and not self._is_step:
                 raise NotImplementedError(
                     "Saving to Safetensors format is not supported yet."
@@ -247,7 +249,7 @@ class Save:
         return json.dumps(typestrs), awaitables
 
     def _regulated(self) -> contextlib.AbstractContextManager[Any]:
-        """Lets a regulator choose this save's limit, and measure the save."""
+        """Lets a regulator choose the limit of this save, and measure it."""
         memory = self._context.memory
         if memory.regulator_options is None:
             return contextlib.nullcontext()
@@ -309,8 +311,8 @@ def check_names(checkpointables: Any) -> None:
     """Checks the names of the checkpointables.
 
     Raises:
-        ValueError: no dict, nothing in it, or a name that cannot be.
-        TypeError: a name that is not a str.
+        ValueError: it is not a dict, is empty, or has an invalid name.
+        TypeError: a name is not a str.
     """
     if not checkpointables or not isinstance(checkpointables, dict):
         raise ValueError(
@@ -329,11 +331,11 @@ def check_names(checkpointables: Any) -> None:
 
 
 def _metadata_json(custom_metadata: Any) -> str:
-    """The text of the user's metadata, "" for none.
+    """Returns the user's metadata as JSON text; "" for None.
 
     Raises:
-        ValueError: it is not a dict with text for keys.
-        TypeError: `json` does not take it.
+        ValueError: it is not a dict with str keys.
+        TypeError: `json` does not accept it.
     """
     checked = check_json_object(custom_metadata)
     return json_text(checked, "custom_metadata") if checked else ""

@@ -1,5 +1,5 @@
-"""The state of a save that a handler can ask for: whether it goes on after the
-handler's call has returned, and whether it has been cancelled since."""
+"""The state of a save, for handlers: whether the save continues after the
+handler's call has returned, and whether it has been cancelled."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _IN_BACKGROUND: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 def is_in_background() -> bool:
-    """True: copy what may change before the handler's `save` returns."""
+    """Returns whether to copy what may change before the handler's `save`
+    returns."""
     return _IN_BACKGROUND.get()
 
 
 @contextlib.contextmanager
 def background(copies: bool) -> Iterator[None]:
-    """Within the block handlers save for the background.
+    """Within the block, handlers save for the background.
 
     Args:
-        copies: they are to copy what may change.
+        copies: whether handlers copy what may change.
     """
     token = _IN_BACKGROUND.set(copies)
     try:
@@ -40,7 +41,7 @@ _IS_CANCELLED: contextvars.ContextVar[Callable[[], bool] | None] = (
 
 @contextlib.contextmanager
 def cancellable(is_cancelled: Callable[[], bool]) -> Iterator[None]:
-    """Writing within the block stops when `is_cancelled()`."""
+    """Within the block, writing stops when `is_cancelled()` returns True."""
     token = _IS_CANCELLED.set(is_cancelled)
     try:
         yield
@@ -49,10 +50,10 @@ def cancellable(is_cancelled: Callable[[], bool]) -> Iterator[None]:
 
 
 def check_cancelled() -> None:
-    """Stops a save that was cancelled.
+    """Raises if the save was cancelled.
 
     Raises:
-        CancelledError: it was.
+        CancelledError: the save was cancelled.
     """
     is_cancelled = _IS_CANCELLED.get()
     if is_cancelled is not None and is_cancelled():
@@ -60,7 +61,8 @@ def check_cancelled() -> None:
 
 
 def cancelling_progress() -> Callable[[str, int, int], None] | None:
-    """The engine's `progress` of a save that may be cancelled, else None."""
+    """Returns the engine's `progress` callback for a save that may be
+    cancelled, or None."""
     if _IS_CANCELLED.get() is None:
         return None
     return lambda phase, done_bytes, total_bytes: check_cancelled()

@@ -10,7 +10,7 @@ from holdfast.orbax.v1.path import PathAwaitingCreation
 
 
 class StatefulCheckpointableHandler:
-    """Hands the directory to the object itself."""
+    """Lets an object save and load itself in its directory."""
 
     TYPESTR: ClassVar[str] = (
         "orbax.checkpoint.experimental.v1._src.handlers"
@@ -22,7 +22,7 @@ class StatefulCheckpointableHandler:
         directory: PathAwaitingCreation,
         checkpointable: StatefulCheckpointable,
     ) -> Awaitable[None]:
-        """`checkpointable.save(directory)`."""
+        """Calls `checkpointable.save(directory)`."""
         return await checkpointable.save(directory)
 
     async def load(
@@ -30,10 +30,10 @@ class StatefulCheckpointableHandler:
         directory: Any,
         abstract_checkpointable: StatefulCheckpointable | None = None,
     ) -> Awaitable[StatefulCheckpointable]:
-        """`abstract_checkpointable.load(directory)`; gives the object.
+        """Calls `abstract_checkpointable.load(directory)`; returns the object.
 
         Raises:
-            ValueError: no object was given.
+            ValueError: `abstract_checkpointable` is None.
         """
         target = abstract_checkpointable
         if target is None:
@@ -50,10 +50,11 @@ class StatefulCheckpointableHandler:
         return finish()
 
     async def metadata(self, directory: Any) -> Any:
-        """Refuses.
+        """Always raises.
 
         Raises:
-            NotImplementedError: always; only the object can read its files.
+            NotImplementedError: always, because only the object can read its
+                files.
         """
         raise NotImplementedError(
             "Metadata retrieval is not supported for objects implementing "
@@ -61,11 +62,11 @@ class StatefulCheckpointableHandler:
         )
 
     def is_handleable(self, checkpointable: Any) -> bool:
-        """Whether the object has `save` and `load`."""
+        """Returns whether the object has `save` and `load`."""
         return isinstance(checkpointable, StatefulCheckpointable)
 
     def is_abstract_handleable(
         self, abstract_checkpointable: Any
     ) -> bool | None:
-        """Whether the object has `save` and `load`."""
+        """Returns whether the object has `save` and `load`."""
         return isinstance(abstract_checkpointable, StatefulCheckpointable)

@@ -1,4 +1,4 @@
-"""The facts about a step, and about all steps together."""
+"""Metadata of a step, and of all steps together."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 @final
 class CheckpointMetadata(PathMetadata[T]):
-    """The facts about a step, without its values.
+    """Metadata of a step, without its values.
 
-    `metadata` may be passed to `load` as the abstract state; the whole object
-    stands for the step's number wherever a Checkpointer asks for one.
+    `metadata` may be passed to `load` as the abstract state. The object itself
+    may be passed to a Checkpointer instead of the step's number.
 
     Attributes:
-        step: its number.
-        metrics: saved with it; None without.
+        step: the step's number.
+        metrics: the metrics saved with the step, or None.
     """
 
     step: int
@@ -52,10 +52,10 @@ class CheckpointMetadata(PathMetadata[T]):
 
     @property
     def time(self) -> datetime.datetime:
-        """Its commit, in UTC.
+        """The time of the commit, in UTC.
 
         Raises:
-            TypeError: that is not known.
+            TypeError: the time is not known.
         """
         nsecs: Any = self.commit_timestamp_nsecs
         return datetime.datetime.fromtimestamp(
@@ -73,7 +73,7 @@ class RootMetadata:
     """Metadata of all steps together.
 
     Attributes:
-        directory: the one of all steps.
+        directory: the directory of all steps.
         custom_metadata: the user's JSON object.
     """
 

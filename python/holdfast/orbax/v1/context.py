@@ -17,12 +17,12 @@ _CONTEXT: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
     "holdfast_orbax_context", default=None
 )
 
-# For each entered `with` block, the context and frozen ids outside it.
+# The context and frozen ids outside each entered `with` block.
 _OUTER: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar(
     "holdfast_orbax_outer_contexts", default=()
 )
 
-# Attribute -> its options class.
+# Maps attributes to options classes.
 _OPTIONS: dict[str, type[Any]] = {
     "pytree": options_lib.PyTreeOptions,
     "array": options_lib.ArrayOptions,
@@ -36,7 +36,7 @@ _OPTIONS: dict[str, type[Any]] = {
     "safetensors": options_lib.SafetensorsOptions,
     "atomicity": options_lib.AtomicityOptions,
 }
-# Constructor argument -> attribute.
+# Maps constructor arguments to attributes.
 _ATTRIBUTE_OF_ARGUMENT = {f"{name}_options": name for name in _OPTIONS}
 _ATTRIBUTE_OF_ARGUMENT["async_options"] = "asynchronous"
 del _ATTRIBUTE_OF_ARGUMENT["asynchronous_options"]

@@ -1,4 +1,4 @@
-"""The common part of managers whose steps lie on the hosts."""
+"""The common base of managers whose steps are stored on the hosts."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class HostManager(AbstractCheckpointManager, ClosedAtExit):
         yield self._steps
 
     def all_steps(self, read: bool | None = None) -> Sequence[int]:
-        """The steps of all processes and of shared storage, in order.
+        """Returns the steps of all processes and of shared storage, in order.
 
         Args:
-            read: look for them again, on all processes.
+            read: find the steps again, on all processes.
         """
         return self._steps.all_steps(read=bool(read))
 
     def latest_step(self) -> int | None:
-        """The last step of both tiers; None without steps."""
+        """Returns the last step of both tiers; None without steps."""
         return self._steps.latest_step()
 
     def reload(self) -> None:
-        """Looks for the steps again, on all processes."""
+        """Finds the steps again, on all processes."""
         for each in self._managers():
             each.reload()
 
@@ -49,7 +49,7 @@ class HostManager(AbstractCheckpointManager, ClosedAtExit):
         return reached_preemption(step)
 
     def should_save(self, step: int) -> bool:
-        """Whether a step is to be saved, on either tier."""
+        """Returns whether a step should be saved on either tier."""
         return self._steps.should_save(step)
 
     def delete(self, step: int) -> None:
@@ -69,14 +69,14 @@ class HostManager(AbstractCheckpointManager, ClosedAtExit):
         )
 
     def wait_until_finished(self) -> None:
-        """Waits for saves; raises what they raised."""
+        """Waits for saves; raises their errors."""
         for each in self._managers():
             each.wait_until_finished()
 
     def check_for_errors(self) -> None:
-        """Raises what a finished save of a data set, or of one slice, raised.
+        """Raises the error of a finished save of a data set or of one slice.
 
-        Those of other saves are raised by the next, and by waiting.
+        The next save, or a wait, raises the errors of other saves.
         """
         for each in self._managers():
             each.check_for_errors()

@@ -1,4 +1,4 @@
-"""CheckpointManager of emergency checkpoints."""
+"""The CheckpointManager for emergency checkpoints."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def check_save_args(args: Any) -> None:
 
 
 def tree_of(given: Any) -> Any:
-    """The tree of an item's arguments.
+    """Returns the tree in an item's arguments.
 
-    Chunk sizes of `save_args` are hints, and have no effect.
+    Chunk sizes in `save_args` are hints, and have no effect.
 
     Raises:
-        NotImplementedError: arrays are to be cast.
+        NotImplementedError: arrays should be cast.
     """
     save_args = getattr(given, "save_args", None)
     leaves = require_jax("saving a tree").tree.leaves(save_args)
@@ -76,7 +76,7 @@ def tree_of(given: Any) -> Any:
 def persistent_options(
     options: CheckpointManagerOptions,
 ) -> _plain_options.CheckpointManagerOptions:
-    """Those of the manager that knows the persistent directory."""
+    """Returns the options of the manager for the persistent directory."""
     given = options.persistent
     return _plain_options.CheckpointManagerOptions(
         save_interval_steps=given.save_interval_steps,
@@ -102,13 +102,14 @@ def _check_directory(directory: Any, what: str) -> None:
 
 
 class CheckpointManager(HostManager):
-    """Steps on the hosts' own disks, and now and then on shared storage.
+    """Saves steps on the hosts' own disks, and some on shared storage.
 
-    Every process makes the same calls. Steps are those of a
+    Every process makes the same calls. Steps are stored by a
     `holdfast.TieredManager`: each process writes a share of the state into its
-    local directory, and holds parity of others' shares. The persistent
-    directory has plain checkpoints, which any CheckpointManager reads.
-    With one slice all is done by a plain CheckpointManager, as by Orbax.
+    local directory, and holds parity of the other processes' shares. The
+    persistent directory contains plain checkpoints, which any CheckpointManager
+    reads. If there is only one slice, a plain CheckpointManager does all the
+    work, as in Orbax.
 
     Thread-safety: one call at a time.
     """
@@ -129,25 +130,25 @@ class CheckpointManager(HostManager):
         handler_registry: CheckpointHandlerRegistry | None = None,
         persistent_non_replicated_directory: Any | None = None,
     ) -> None:
-        """Finds the steps, of all processes.
+        """Finds the steps of all processes.
 
         Args:
-            local_directory: this process's own; exists.
-            persistent_directory: of all processes.
-            global_mesh: all devices; slices lie along one of its axes.
-            abstract_state: what `restore` gives: ShapeDtypeStructs with
-                shardings, or arrays.
+            local_directory: this process's own directory, which exists.
+            persistent_directory: the directory of all processes.
+            global_mesh: all devices; slices are along one of its axes.
+            abstract_state: describes the result of `restore`:
+                ShapeDtypeStructs with shardings, or arrays.
             options: CheckpointManagerOptions.
-            metadata: the run's, a JSON object.
-            logger: hears of saves by only one slice.
-            item_handlers: of the data set.
-            handler_registry: of the data set.
-            persistent_non_replicated_directory: where the data set's state
-                goes, which each process has for itself.
+            metadata: the run's metadata, a JSON object.
+            logger: receives entries for saves if there is only one slice.
+            item_handlers: handlers for the data set.
+            handler_registry: handlers for the data set.
+            persistent_non_replicated_directory: where to store the data set's
+                state, which each process has for itself.
 
         Raises:
-            FileNotFoundError: there is no local directory.
-            ValueError: arguments that contradict each other.
+            FileNotFoundError: the local directory does not exist.
+            ValueError: arguments contradict each other.
         """
         options = options or CheckpointManagerOptions()
         axis = options.replica_axis_index
@@ -210,12 +211,12 @@ class CheckpointManager(HostManager):
 
     @property
     def directory(self) -> Any:
-        """The persistent one."""
+        """The persistent directory."""
         return self._directory
 
     @property
     def in_primary_slice(self) -> bool:
-        """Whether this process has a device of the first slice."""
+        """Returns whether this process has a device of the first slice."""
         return isinstance(self._steps, PlainManager) or self._slice == 0
 
     @property
@@ -223,10 +224,10 @@ class CheckpointManager(HostManager):
         return self._global_mesh
 
     def all_steps(self, read: bool | None = None) -> Sequence[int]:
-        """The steps of both tiers, in order; looked for on all processes.
+        """Returns the steps of both tiers, in order, found on all processes.
 
         Args:
-            read: with one slice: look for them again.
+            read: if there is only one slice, find the steps again.
         """
         has_tiers = isinstance(self._steps, TierSteps)
         return super().all_steps(read or has_tiers)
@@ -248,17 +249,18 @@ class CheckpointManager(HostManager):
         """Begins to save a step that is due on either tier.
 
         Args:
-            step: its number.
-            args: a Composite: `state`, and perhaps `dataset`.
-            force: save on both, whatever is due.
-            custom_metadata: of a step of one slice; else it has no effect.
+            step: the step's number.
+            args: a Composite with `state`, and optionally `dataset`.
+            force: save on both tiers, even if the step is not due.
+            custom_metadata: a step's metadata if there is only one slice;
+                otherwise it has no effect.
 
         Returns:
-            Whether it is saved.
+            Whether the step is saved.
 
         Raises:
-            ValueError: the arguments do not fit; the step exists.
-            Exception: what the save before raised.
+            ValueError: the arguments do not match, or the step exists.
+            Exception: the error of the previous save.
         """
         keywords: dict[str, Any] = {
             "force": force,
@@ -276,17 +278,18 @@ class CheckpointManager(HostManager):
         return self._steps.save(step, tree_of(args[STATE]), **keywords)
 
     def restore(self, step: int | None, args: Any | None = None) -> Any:
-        """A step, as the abstract state says.
+        """Returns a step as described by the abstract state.
 
         Args:
-            step: its number; None: the newest that verifies.
-            args: a Composite whose `dataset` asks for that, too.
+            step: the step's number; None means the newest step that passes
+                verification.
+            args: a Composite; `dataset` requests the data set, too.
 
         Returns:
             A Composite with `state`.
 
         Raises:
-            FileNotFoundError: there is no such step.
+            FileNotFoundError: the step does not exist.
         """
         restored = {}
         if args and DATASET in args.keys():

@@ -1,7 +1,7 @@
-"""Meshes that stay as they were while devices get other numbers.
+"""Meshes that stay the same although devices get different ids.
 
-The tiers need none of this: a step is restored on any mesh. The functions are
-for programs that call Orbax's.
+The tiers do not need this, because a step can be restored on any mesh. The
+functions are for programs that call Orbax's functions.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ USES_DISTRIBUTED_IDS = define_bool(
 
 
 def process_metadata_folder(directory: Any) -> Any:
-    """Where the metadata lies: the directory itself."""
+    """Returns the directory of the metadata: `directory` itself."""
     return directory
 
 
 def read_process_metadata(directory: Any) -> tuple[Any, Any]:
-    """The device ids of each process, and of the mesh.
+    """Returns the device ids of each process, and of the mesh.
 
     Raises:
-        FileNotFoundError: there is no directory.
-        ValueError: it was never finalized.
+        FileNotFoundError: the directory does not exist.
+        ValueError: the directory was never finalized.
     """
     folder = process_metadata_folder(directory)
     if not folder.exists():
@@ -98,14 +98,15 @@ def consistent_restore_mesh(
     previous_distributed_to_device_ids: list[list[int]],
     current_distributed_to_device_ids: list[list[int]],
 ) -> Any:
-    """A mesh of the same hardware in the same order as before a restart.
+    """Returns a mesh of the same hardware in the same order as before a
+    restart.
 
     Args:
         devices: jax.devices().
-        user_mesh: gives the shape and the names of axes.
-        previous_flattened_mesh_device_ids: of the mesh before.
-        previous_distributed_to_device_ids: of each process, before.
-        current_distributed_to_device_ids: of each process, now.
+        user_mesh: supplies the shape and the names of axes.
+        previous_flattened_mesh_device_ids: device ids of the previous mesh.
+        previous_distributed_to_device_ids: previous device ids of each process.
+        current_distributed_to_device_ids: present device ids of each process.
     """
     jax = require_jax("a mesh")
     now = {device.id: device for device in devices}
@@ -133,7 +134,8 @@ def consistent_restore_mesh_from_metadata(
     previous_distributed_to_device_ids: list[list[int]],
     previous_device_ids: list[int],
 ) -> Any:
-    """The same, of what `read_process_metadata` has read."""
+    """Calls `consistent_restore_mesh` with the results of
+    `read_process_metadata`."""
     return consistent_restore_mesh(
         require_jax("a mesh").devices(),
         global_mesh,
@@ -144,12 +146,12 @@ def consistent_restore_mesh_from_metadata(
 
 
 def consistent_restore_mesh_to_global_mesh(state: Any, shardings: Any) -> Any:
-    """The state with other shardings; its own arrays go."""
+    """Returns the state with new shardings; its own arrays are donated."""
     return require_jax("resharding").device_put(state, shardings, donate=True)
 
 
 def sync_global_data(local_data: dict[str, Any]) -> list[dict[str, Any]]:
-    """The JSON objects that the processes give, by process. All call it."""
+    """Returns the JSON objects of all processes, by process. All call it."""
     return exchanged(local_data, "sync_global_data", 600.0)
 
 
@@ -160,7 +162,8 @@ def get_per_replica_local_steps(
     global_mesh: Any,
     replica_axis_index: int,
 ) -> dict[int, set[int]]:
-    """The steps that all processes of each slice have in Orbax's layout."""
+    """Returns the steps, in Orbax's layout, that all processes of each slice
+    have."""
     found = step_name_format.find_all(local_directory)
     own = {
         "process_id": process_index(),
@@ -182,7 +185,7 @@ def get_per_replica_local_steps(
 
 
 class ProcessMetadataCheckpointHandler(AsyncCheckpointHandler):
-    """Saves which devices the processes and the mesh have."""
+    """Saves the device ids of the processes and of the mesh."""
 
     def __init__(
         self,
@@ -196,7 +199,7 @@ class ProcessMetadataCheckpointHandler(AsyncCheckpointHandler):
         self._ids = distributed_to_device_ids_fn or distributed_to_device_ids
 
     async def async_save(self, directory: Any, args: Any) -> list[Any] | None:
-        """Writes the files, before it returns."""
+        """Writes the files before it returns."""
         await save_process_metadata(directory, args.global_mesh, self._ids())
         return []
 
@@ -205,7 +208,7 @@ class ProcessMetadataCheckpointHandler(AsyncCheckpointHandler):
         run_sync(self.async_save(directory, args))
 
     def restore(self, directory: Any, args: Any) -> tuple[Any, Any]:
-        """The device ids of each process, and of the mesh."""
+        """Returns the device ids of each process, and of the mesh."""
         return read_process_metadata(directory)
 
 
@@ -215,7 +218,7 @@ class ProcessMetadataSaveArgs(CheckpointArgs):
     """The mesh to save.
 
     Attributes:
-        global_mesh: all devices.
+        global_mesh: the mesh of all devices.
     """
 
     global_mesh: Any
@@ -224,4 +227,4 @@ class ProcessMetadataSaveArgs(CheckpointArgs):
 @register_with_handler(ProcessMetadataCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class ProcessMetadataRestoreArgs(CheckpointArgs):
-    """Nothing to say."""
+    """The arguments of a restore: none."""

@@ -25,7 +25,7 @@ from holdfast.orbax.pytree_checkpoint_handler import PyTreeCheckpointHandler
 _TIERS = "multi_tier_checkpointing"
 _PACKAGES = (_TIERS, "p2p", "test_utils")
 
-# Module -> its classes and functions that work.
+# Maps modules to their classes and functions that work.
 _WORKING: dict[str, dict[str, Any]] = {
     "checkpoint_manager": {
         "CheckpointManager": _manager.CheckpointManager,
@@ -82,7 +82,7 @@ _WHY = (
     " holdfast.TieredManager, or call Orbax for these."
 )
 
-# Module -> its classes and functions that only refuse.
+# Maps modules to their classes and functions that only raise.
 _REFUSED = {
     "local_checkpoint_data_debugging": (
         "chunk_id_to_index get_chunk_ids_from_tensorstore"
@@ -124,7 +124,7 @@ _REFUSED = {
     ),
 }
 
-# Module -> its constants, types, and names of other parts of Orbax.
+# Maps modules to their constants, types, and names from other parts of Orbax.
 _VALUES: dict[str, dict[str, Any]] = {
     "checkpoint_manager": {
         "CheckpointHandler": CheckpointHandler,
@@ -193,7 +193,7 @@ _VALUES: dict[str, dict[str, Any]] = {
     "p2p.registry": {"ProcessIndex": int, "Step": int},
 }
 
-# Module -> names of other modules that it shows as well.
+# Names of other modules that a module also exports.
 _PROCESS_METADATA = (
     "ProcessMetadataCheckpointHandler ProcessMetadataRestoreArgs"
     " ProcessMetadataSaveArgs"
@@ -215,10 +215,10 @@ _SHOWN = {
 
 
 def make_modules(package: str) -> None:
-    """Makes the modules below a package, and tells the import system of them.
+    """Makes the modules below a package, and registers them for import.
 
     Args:
-        package: the full name of this one.
+        package: the full name of this package.
     """
     own = {path: dict(objects) for path, objects in _WORKING.items()}
     for path, names in _REFUSED.items():

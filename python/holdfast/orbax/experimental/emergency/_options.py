@@ -1,4 +1,4 @@
-"""Options of the managers of emergency checkpoints."""
+"""Options of the managers for emergency checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ShouldSaveFn = Callable[[int, int | None], bool]
 
 
 def _refuse_both(policy: Any, options: Any, *names: str) -> None:
-    """Raises ValueError for an option that the policy stands for."""
+    """Raises ValueError for an option that the policy replaces."""
     for name in names if policy is not None else ():
         if getattr(options, name) is not None:
             raise ValueError(
@@ -26,20 +26,20 @@ def _refuse_both(policy: Any, options: Any, *names: str) -> None:
 
 @dataclasses.dataclass
 class LocalCheckpointOptions:
-    """Steps on the hosts themselves.
+    """Options for steps on the hosts.
 
     Attributes:
-        save_interval_steps: save at its multiples.
-        max_to_keep: number of steps that stay; None: 1.
-        read_only: save none.
-        should_save_fn: called with the step and the latest one, instead of the
+        save_interval_steps: save at multiples of this number.
+        max_to_keep: number of steps to keep; None means 1.
+        read_only: do not save.
+        should_save_fn: called with the step and the latest step; replaces the
             interval.
-        save_decision_policy: instead of both.
-        preservation_policy: `LatestN`, instead of `max_to_keep`.
-        debug_use_full_global_mesh: nothing; accepted because Orbax has it.
+        save_decision_policy: replaces the interval and `should_save_fn`.
+        preservation_policy: `LatestN`; replaces `max_to_keep`.
+        debug_use_full_global_mesh: ignored; accepted because Orbax has it.
 
     Raises:
-        ValueError: options that contradict each other.
+        ValueError: options contradict each other.
     """
 
     save_interval_steps: int = 10
@@ -58,19 +58,19 @@ class LocalCheckpointOptions:
 
 @dataclasses.dataclass
 class PersistentCheckpointOptions:
-    """Steps on shared storage.
+    """Options for steps on shared storage.
 
     Attributes:
-        save_interval_steps: save at its multiples.
-        max_to_keep: number of steps that stay; None: all.
-        keep_period: its multiples stay.
-        should_save_fn: called with the step and the latest one, instead of the
+        save_interval_steps: save at multiples of this number.
+        max_to_keep: number of steps to keep; None keeps all.
+        keep_period: also keep steps that are multiples of this number.
+        should_save_fn: called with the step and the latest step; replaces the
             interval.
-        save_decision_policy: instead of both.
-        preservation_policy: instead of `max_to_keep` and `keep_period`.
+        save_decision_policy: replaces the interval and `should_save_fn`.
+        preservation_policy: replaces `max_to_keep` and `keep_period`.
 
     Raises:
-        ValueError: options that contradict each other.
+        ValueError: options contradict each other.
     """
 
     save_interval_steps: int = 1000
@@ -91,7 +91,7 @@ class MultiprocessingOptions:
     """How processes wait for each other.
 
     Attributes:
-        coordination_timeout_secs: for the slowest of the others.
+        coordination_timeout_secs: how long to wait for the slowest process.
     """
 
     coordination_timeout_secs: int = 120
@@ -102,17 +102,17 @@ class CheckpointManagerOptions:
     """Options of a CheckpointManager.
 
     Attributes:
-        local: of steps on the hosts themselves.
-        persistent: of steps on shared storage.
-        replica_axis_index: the mesh's axis along which slices lie.
-        step_name_format: of the names of persistent steps; only that of plain
-            numbers.
+        local: options for steps on the hosts.
+        persistent: options for steps on shared storage.
+        replica_axis_index: the mesh axis of the slices.
+        step_name_format: the names of persistent steps; only plain numbers are
+            supported.
         cleanup_tmp_directories: remove persistent steps that were never
             committed.
         enable_async_checkpointing: save in the background.
-        async_options: of saves by only one slice.
+        async_options: options for saves if there is only one slice.
         multiprocessing_options: how processes wait for each other.
-        single_host_load_and_broadcast: nothing; accepted because Orbax has it.
+        single_host_load_and_broadcast: ignored; accepted because Orbax has it.
     """
 
     local: LocalCheckpointOptions = dataclasses.field(

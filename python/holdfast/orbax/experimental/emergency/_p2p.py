@@ -1,8 +1,8 @@
-"""The peer-to-peer manager of emergency checkpoints, its options and arguments.
+"""The peer-to-peer manager for emergency checkpoints: options and arguments.
 
-Orbax's sends whole shards between processes that hold the same part of the
-arrays. Here what a lost process had is made again of parity, which lies on the
-others, whatever they hold themselves.
+Orbax's manager sends complete shards between processes that hold the same part
+of the arrays. Here the data of a lost process is rebuilt from parity, which the
+other processes store whatever they hold themselves.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ _TIMEOUT_SECONDS = 120.0
 
 
 def pygrain() -> Any | None:
-    """The module grain.python; None where grain is not installed."""
+    """Returns the module grain.python; None if grain is not installed."""
     with importing, contextlib.suppress(ImportError):
         return importlib.import_module("grain.python")
     return None
 
 
 class Composite(PlainComposite):
-    """Arguments of `state` and `data_iter`.
+    """The arguments for `state` and `data_iter`.
 
     Raises:
-        ValueError: no `state`, or another name.
-        ImportError: `data_iter` without grain.
-        TypeError: a `data_iter` that is not grain's.
+        ValueError: `state` is missing, or there is a different name.
+        ImportError: `data_iter` is given and grain is not installed.
+        TypeError: `data_iter` is not a grain iterator.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -92,12 +92,13 @@ def _check_data_iter(value: Any) -> None:
 
 @dataclasses.dataclass
 class LocalCheckpointOptions:
-    """Steps on the hosts themselves.
+    """Options for steps on the hosts.
 
     Attributes:
-        save_interval_steps: save at its multiples,
-        save_interval_offset_steps: counted from here.
-        max_to_keep: number of steps that stay; None: 1.
+        save_interval_steps: save at multiples of this number, counted from
+            `save_interval_offset_steps`.
+        save_interval_offset_steps: the first step to save.
+        max_to_keep: number of steps to keep; None means 1.
     """
 
     save_interval_steps: int = 10
@@ -111,12 +112,13 @@ class LocalCheckpointOptions:
 
 @dataclasses.dataclass
 class PersistentCheckpointOptions:
-    """Steps on shared storage.
+    """Options for steps on shared storage.
 
     Attributes:
-        save_interval_steps: save at its multiples,
-        save_interval_offset_steps: counted from here.
-        max_to_keep: number of steps that stay; None: all.
+        save_interval_steps: save at multiples of this number, counted from
+            `save_interval_offset_steps`.
+        save_interval_offset_steps: the first step to save.
+        max_to_keep: number of steps to keep; None keeps all.
     """
 
     save_interval_steps: int = 1000
@@ -142,7 +144,7 @@ class CheckpointManagerOptions:
 
 @dataclasses.dataclass
 class OffsetFixedIntervalPolicy(SaveDecisionPolicy):
-    """Saves `interval` steps after each other, beginning with `offset`."""
+    """Saves every `interval`-th step, beginning with `offset`."""
 
     interval: int
     offset: int = 0
@@ -159,10 +161,10 @@ class OffsetFixedIntervalPolicy(SaveDecisionPolicy):
 
 
 class CheckpointManager(HostManager):
-    """Steps on the hosts' own disks, with parity between them, and now and then
-    on shared storage.
+    """Saves steps on the hosts' own disks, with parity between the hosts, and
+    some on shared storage.
 
-    Any one slice may be lost, or without slices any one process. Every process
+    Any one slice may be lost or, without slices, any one process. Every process
     makes the same calls. Thread-safety: one call at a time.
     """
 
@@ -177,14 +179,15 @@ class CheckpointManager(HostManager):
         *,
         options: CheckpointManagerOptions | None = None,
     ) -> None:
-        """Finds the steps, of all processes.
+        """Finds the steps of all processes.
 
         Args:
-            global_mesh: all devices; slices lie along one of its axes.
-            abstract_state: what `restore` gives where its arguments name no
-                tree.
-            local_directory: this process's own; made if it does not exist.
-            persistent_directory: of all processes; None: no such directory.
+            global_mesh: all devices; slices are along one of its axes.
+            abstract_state: describes the result of `restore` if its arguments
+                name no tree.
+            local_directory: this process's own directory; created if it does
+                not exist.
+            persistent_directory: the directory of all processes, or None.
             options: CheckpointManagerOptions.
         """
         options = options or CheckpointManagerOptions()
@@ -220,18 +223,18 @@ class CheckpointManager(HostManager):
 
     @property
     def directory(self) -> Any:
-        """The persistent one, or else the local one."""
+        """The persistent directory, or else the local one."""
         if self._persistent is not None:
             return self._persistent.directory
         return self._local_directory
 
     def latest_step(self) -> int | None:
-        """The last step on the hosts, else on shared storage."""
+        """Returns the last step on the hosts, or else on shared storage."""
         local = self._steps.local()
         return local[-1] if local else super().latest_step()
 
     def best_step(self) -> int | None:
-        """The last step: there are no metrics."""
+        """Returns the last step, because there are no metrics."""
         return self.latest_step()
 
     def save(
@@ -245,17 +248,17 @@ class CheckpointManager(HostManager):
         """Begins to save a step that is due on either tier.
 
         Args:
-            step: its number.
-            args: a Composite: `state`, and perhaps `data_iter`, whose state of
-                all processes goes into a file of the step.
-            force: save on both, whatever is due.
+            step: the step's number.
+            args: a Composite with `state`, and optionally `data_iter`, whose
+                state on all processes is stored in a file of the step.
+            force: save on both tiers, even if the step is not due.
             custom_metadata: has no effect.
 
         Returns:
-            Whether it is saved.
+            Whether the step is saved.
 
         Raises:
-            Exception: what the save before raised.
+            Exception: the error of the previous save.
         """
 
         def files() -> dict[str, bytes]:
@@ -285,19 +288,21 @@ class CheckpointManager(HostManager):
         return {f"{DATA_ITER}/{_STATES}": json.dumps(states, indent=2).encode()}
 
     def restore(self, step: int | None, args: Any) -> Any:
-        """A step, on the devices that the arguments name.
+        """Returns a step, on the devices that the arguments name.
 
         Args:
-            step: its number; None: the newest that verifies.
-            args: a Composite: `state` as PyTreeRestore, and perhaps
+            step: the step's number; None means the newest step that passes
+                verification.
+            args: a Composite with `state` as PyTreeRestore, and optionally
                 `data_iter`.
 
         Returns:
-            A Composite of what was asked for.
+            A Composite of the requested items.
 
         Raises:
-            ValueError: no arguments; no state of this process's iterator.
-            FileNotFoundError: there is no such step.
+            ValueError: there are no arguments, or the state of this process's
+                iterator is missing.
+            FileNotFoundError: the step does not exist.
         """
         if args is None:
             raise ValueError("The `args` parameter is required for restore.")
@@ -320,7 +325,7 @@ class CheckpointManager(HostManager):
         return iterator
 
     def metrics(self, step: int) -> Any | None:
-        """None: there are no metrics."""
+        """Returns None, because there are no metrics."""
         return None
 
 

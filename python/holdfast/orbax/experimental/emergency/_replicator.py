@@ -1,7 +1,7 @@
-"""ReplicatorCheckpointManager: steps on only the hosts.
+"""ReplicatorCheckpointManager: saves steps only on the hosts.
 
-Orbax's trusts a service of Google Kubernetes Engine to copy the files of lost
-hosts back and to shared storage. Here parity between the hosts does that.
+In Orbax, a service of Google Kubernetes Engine copies the files of lost hosts
+back and to shared storage. Here, parity between the hosts restores them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from holdfast.orbax.multihost import is_pathways_backend
 from holdfast.orbax.preservation_policy import PreservationPolicy
 from holdfast.orbax.step import Metadata, NameFormat
 
-# Until there is no room: nobody else removes steps.
+# In effect no limit: steps stay until there is no room.
 _KEPT_MAX = 1 << 31
 
 
@@ -54,15 +54,15 @@ class ReplicatorCheckpointManagerOptions:
     """Options of a ReplicatorCheckpointManager.
 
     Attributes:
-        save_interval_steps: save at its multiples.
-        step_name_format: of the names of data sets' steps.
-        should_save_fn: called with the step and the latest one, instead of the
+        save_interval_steps: save at multiples of this number.
+        step_name_format: names of the data set's steps.
+        should_save_fn: called with the step and the latest step; replaces the
             interval.
-        preservation_policy: `LatestN`; None: steps stay until there is no room.
-        use_colocated_python: refused: only Pathways has it.
+        preservation_policy: `LatestN`; None keeps steps until there is no room.
+        use_colocated_python: refused, because it needs Pathways.
         enable_async_checkpointing: save in the background.
-        save_concurrent_gb: nothing; accepted because Orbax has it.
-        restore_concurrent_gb: nothing; accepted because Orbax has it.
+        save_concurrent_gb: ignored; accepted because Orbax has it.
+        restore_concurrent_gb: ignored; accepted because Orbax has it.
     """
 
     save_interval_steps: int = 1
@@ -76,9 +76,9 @@ class ReplicatorCheckpointManagerOptions:
 
 
 class ReplicatorCheckpointManager(HostManager):
-    """Steps on the hosts' own disks, with parity between them.
+    """Saves steps on the hosts' own disks, with parity between the hosts.
 
-    Any one slice may be lost, or without slices any one process. Every process
+    Any one slice may be lost or, without slices, any one process. Every process
     makes the same calls. Thread-safety: one call at a time.
     """
 
@@ -93,17 +93,18 @@ class ReplicatorCheckpointManager(HostManager):
         persistent_directory: Any | None = None,
         handler_registry: CheckpointHandlerRegistry | None = None,
     ) -> None:
-        """Finds the steps, of all processes.
+        """Finds the steps of all processes.
 
         Args:
-            local_directory: this process's own; made if it does not exist.
+            local_directory: this process's own directory; created if it does
+                not exist.
             options: ReplicatorCheckpointManagerOptions.
-            global_mesh: all devices; slices lie along its first axis.
-            persistent_directory: where the data set's state goes.
-            handler_registry: of the data set.
+            global_mesh: all devices; slices are along its first axis.
+            persistent_directory: where to store the data set's state.
+            handler_registry: handlers for the data set.
 
         Raises:
-            ValueError: an option that needs Pathways.
+            ValueError: an option needs Pathways.
         """
         options = options or ReplicatorCheckpointManagerOptions()
         if options.use_colocated_python:
@@ -142,7 +143,7 @@ class ReplicatorCheckpointManager(HostManager):
 
     @property
     def directory(self) -> Any:
-        """The local one."""
+        """The local directory."""
         return self._directory
 
     @property
@@ -172,21 +173,21 @@ class ReplicatorCheckpointManager(HostManager):
         """Begins to save a step that is due.
 
         Args:
-            step: its number.
-            args: a Composite: `state` and other trees as PyTreeSave, and
-                perhaps `dataset`.
-            force: save, whatever is due.
-            custom_metadata: of the data set's step.
-            backup: ask whoever copies local steps to persistent storage for
-                this one, by an empty file `_BACKUP_REQUESTED` in it (Orbax
-                0.12.10). A step that is not due is not saved for that.
+            step: the step's number.
+            args: a Composite with `state` and other trees as PyTreeSave, and
+                optionally `dataset`.
+            force: save even if the step is not due.
+            custom_metadata: metadata of the data set's step.
+            backup: request a copy of this step on persistent storage, by an
+                empty file `_BACKUP_REQUESTED` in the step (Orbax 0.12.10). If
+                the step is not due, it is not saved.
 
         Returns:
-            Whether it is saved.
+            Whether the step is saved.
 
         Raises:
-            ValueError: the arguments do not fit.
-            Exception: what the save before raised.
+            ValueError: the arguments do not match.
+            Exception: the error of the previous save.
         """
         _check(args, PyTreeSave)
         trees = {k: tree_of(v) for k, v in args.items() if k != DATASET}
@@ -208,20 +209,21 @@ class ReplicatorCheckpointManager(HostManager):
         return True
 
     def restore(self, step: int | None, args: Any) -> Any:
-        """A step, on the devices that the arguments name.
+        """Returns a step, on the devices that the arguments name.
 
         Args:
-            step: its number; None: the newest that verifies.
-            args: a Composite: `state` and other trees as PyTreeRestore, whose
-                arrays get the shardings of their restore_args, else of their
-                item, else those that they were saved with; and perhaps
-                `dataset`.
+            step: the step's number; None means the newest step that passes
+                verification.
+            args: a Composite with `state` and other trees as PyTreeRestore, and
+                optionally `dataset`. Arrays get the shardings of their
+                restore_args, or else of their item, or else those that they
+                were saved with.
 
         Returns:
-            A Composite of what was asked for.
+            A Composite of the requested items.
 
         Raises:
-            FileNotFoundError: there is no such step.
+            FileNotFoundError: the step does not exist.
         """
         _check(args, PyTreeRestore)
         wanted = {k: v for k, v in args.items() if k != DATASET}
@@ -252,7 +254,7 @@ class ReplicatorCheckpointManager(HostManager):
 
 
 def _backup_request() -> dict[str, bytes]:
-    """The file by which Multi-Tier Checkpointing asks for a backup."""
+    """Returns the file that requests a backup from Multi-Tier Checkpointing."""
     return {"_BACKUP_REQUESTED": b""}
 
 
@@ -271,7 +273,7 @@ def _refuse_colocated_python() -> None:
 
 
 def _check(args: Any, kind: type) -> None:
-    """Raises ValueError or TypeError, in Orbax's words."""
+    """Raises ValueError or TypeError with Orbax's message."""
     check_save_args(args)
     for name, given in args.items():
         if not isinstance(given, CheckpointArgs):
@@ -310,7 +312,7 @@ def _abstract(leaf: _engine.LeafInfo, mesh: Any) -> Any:
 
 
 def _target(args: Any, stored: Any) -> Any:
-    """A tree of targets, as the arguments of an item ask for."""
+    """Returns the tree of targets that an item's arguments request."""
     jax = require_jax("restoring a tree")
     item = stored if args.item is None else args.item
     if args.restore_args is None:

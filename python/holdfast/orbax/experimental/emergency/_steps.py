@@ -1,8 +1,8 @@
 """The steps of an emergency manager: on the hosts, and on shared storage.
 
-Saved steps lie on a `holdfast.TieredManager`. When to save and what to keep of
-persistent steps are the rules of the drop-in's CheckpointManager, which knows
-the persistent directory; only its saves are the tiers'.
+Saved steps are stored by a `holdfast.TieredManager`. The drop-in's
+CheckpointManager knows the persistent directory, and its rules decide when to
+save persistent steps and which to keep. Only the saves are made by the tiers.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ _TIER_SECONDS = 600.0
 
 
 def slice_count(mesh: Any, axis: int) -> int:
-    """How many slices a mesh has."""
+    """Returns the number of slices in a mesh."""
     if len(mesh.shape_tuple) == 1:
         return 1
     return int(mesh.devices.shape[axis])
 
 
 def slice_of_process(mesh: Any, axis: int) -> int:
-    """The first slice that this process has a device in; -1: none."""
+    """Returns the first slice in which this process has a device; -1 if there
+    is no such slice."""
     for index in range(slice_count(mesh, axis)):
         devices = mesh.devices
         if len(mesh.shape_tuple) > 1:
@@ -63,7 +64,7 @@ def slice_of_process(mesh: Any, axis: int) -> int:
 
 
 def exchanged(value: Any, place: str, timeout_seconds: float) -> list[Any]:
-    """The JSON values that the processes give, by process."""
+    """Returns the JSON values of all processes, by process."""
     group = _process_group.process_group("auto")
     if group is None:
         return [value]
@@ -86,10 +87,10 @@ def check_step_names(name_format: Any) -> None:
 
 
 def kept_count(policy: PreservationPolicy | None, count: int | None) -> int:
-    """How many local steps stay.
+    """Returns the number of local steps to keep.
 
     Raises:
-        NotImplementedError: a policy that keeps others than the newest.
+        NotImplementedError: the policy keeps steps other than the newest.
     """
     if policy is None:
         return max(1, 1 if count is None else count)
@@ -106,7 +107,7 @@ def local_rules(
     should_save_fn: Any,
     save_decision_policy: SaveDecisionPolicy | None,
 ) -> Run:
-    """The rules when to save local steps; and the existing ones."""
+    """Returns the rules for saving local steps, with the existing steps."""
     options = CheckpointManagerOptions(
         save_interval_steps=interval,
         should_save_fn=should_save_fn,
@@ -138,27 +139,27 @@ class TierSteps:
         is_async: bool = True,
         timeout_seconds: float = 120.0,
     ) -> None:
-        """Meets the other processes.
+        """Waits for the other processes.
 
         Args:
-            local_directory: this process's own.
-            rules: when a local step is due.
-            keeps: so many local steps stay.
-            slices: this process's, and how many there are: any one of them may
-                be lost.
+            local_directory: this process's own directory.
+            rules: decides when a local step is due.
+            keeps: number of local steps to keep.
+            slices: this process's slice, and the number of slices, any one of
+                which may be lost.
             persistent: knows the directory of persistent steps; its own saves
                 are not used.
             item: the tree's name in a persistent step.
-            saves_local: steps may be due that are not persistent.
-            is_async: saves go on in the background.
-            timeout_seconds: for the slowest process; the tiers wait longer:
-                who is dead is found out at once.
+            saves_local: whether steps that are not persistent may be due.
+            is_async: whether saves continue in the background.
+            timeout_seconds: for the slowest process. The tiers wait longer,
+                because they notice a dead process immediately.
         """
         index, count = slices
         self._local = rules
         self._keeps = keeps
-        self._begun: list[int] = []  # since somebody waited
-        self._copied = -1  # the last one that was to be copied
+        self._begun: list[int] = []  # since the last wait
+        self._copied = -1  # the last step that was to be copied
         self._persistent = persistent
         self._saves_local = saves_local
         self._is_async = is_async
@@ -171,7 +172,7 @@ class TierSteps:
             shared=shared,
             parity=ParityOptions(
                 data_shards=max(1, count - 1),
-                # Those of a slice may go together.
+                # The processes of a slice may be lost together.
                 failure_domain=f"slice {index}" if count > 1 else "",
             ),
             run=_RUN,
@@ -190,10 +191,10 @@ class TierSteps:
         )
 
     def all_steps(self, read: bool = False) -> list[int]:
-        """Those of both tiers, in order.
+        """Returns the steps of both tiers, in order.
 
         Args:
-            read: look for them again.
+            read: find the steps again.
         """
         if read:
             self.reload()
@@ -203,14 +204,14 @@ class TierSteps:
         return sorted(known)
 
     def local(self) -> list[int]:
-        """Those on the hosts, in order."""
+        """Returns the steps on the hosts, in order."""
         return [info.step for info in self._local]
 
     def latest_step(self) -> int | None:
         return max(self.all_steps(), default=None)
 
     def reload(self) -> None:
-        """Looks for the steps again."""
+        """Finds the steps again."""
         self._tiers.wait_protected()
         if self._persistent is not None:
             self._persistent.reload()
@@ -220,7 +221,8 @@ class TierSteps:
         self._find_local()
 
     def _due(self, step: int) -> tuple[bool, bool]:
-        """On the hosts, and on shared storage; as any process decides."""
+        """Returns whether a step is due on the hosts and on shared storage; one
+        process is enough to make it due."""
         latest = self.latest_step()
         if latest is not None and latest >= step:
             return False, False
@@ -250,16 +252,16 @@ class TierSteps:
         """Begins to save a step that is due.
 
         Args:
-            step: its number.
+            step: the step's number.
             state: a tree.
-            force: save it on both tiers, whatever is due.
+            force: save on both tiers, even if the step is not due.
             custom_metadata: has no effect.
-            files: gives more files of the step, of this process; called when it
-                is saved.
+            files: returns additional files of the step from this process;
+                called when the step is saved.
 
         Raises:
             ValueError: the step exists.
-            Exception: what the save before raised.
+            Exception: the error of the previous save.
         """
         say_ignored("custom_metadata", custom_metadata, "nobody could read it")
         number = step_number(step)
@@ -270,13 +272,13 @@ class TierSteps:
         if number in self.all_steps():
             raise ValueError(f"Checkpoint for step {number} already exists.")
         if persistent:
-            # The save before has to end first, and its old steps to go.
+            # Before that, the previous save must end and old steps be removed.
             self.wait_until_finished()
         self._tiers._save(
             number, lambda: state, True, files(), is_shared=persistent
         )
         self._begun.append(number)
-        # Older ones go when it is protected.
+        # Older steps are removed when this step is protected.
         self._local.set([*self._local, new_info(number)][-self._keeps :])
         if persistent:
             self._remember(number)
@@ -285,7 +287,7 @@ class TierSteps:
         return True
 
     def _remember(self, step: int) -> None:
-        """Counts a persistent step that is being copied."""
+        """Records a persistent step that is being copied."""
         manager = self._persistent
         assert manager is not None
         self._copied = step
@@ -293,10 +295,11 @@ class TierSteps:
         manager._checkpoints.append(new_info(step, path=path))
 
     def restore(self, target: Any, step: int | None) -> Any:
-        """A step, or the newest that verifies, as the target says.
+        """Returns a step, or the newest step that passes verification, in the
+        form of the target.
 
         Raises:
-            FileNotFoundError: it does not exist.
+            FileNotFoundError: the step does not exist.
         """
         return self.restore_with(lambda _: target, step)
 
@@ -305,7 +308,7 @@ class TierSteps:
         target_of: Callable[[_engine.Checkpoint], Any],
         step: int | None,
     ) -> Any:
-        """The same, with a target that is made for what is stored."""
+        """Like `restore`, with a target that is made for the stored tree."""
         number = None if step is None else step_number(step)
         try:
             tree = self._tiers._restore_as(target_of, number, strict=False)
@@ -316,12 +319,12 @@ class TierSteps:
         for note in found.notes:
             log.warning("%s", note)
         if number is None:
-            # The run goes on from here: newer steps are of no use.
+            # The run continues from here, so newer steps are obsolete.
             self._local.set([i for i in self._local if i.step <= found.step])
         return tree
 
     def _not_found(self, step: int | None) -> Exception:
-        """In Orbax's words."""
+        """Returns Orbax's error."""
         if step is None:
             return FileNotFoundError(
                 "No steps found in persistent or local storage."
@@ -339,19 +342,19 @@ class TierSteps:
 
     @property
     def restored_step(self) -> int | None:
-        """The number of the step that was restored last."""
+        """The number of the last restored step."""
         found = self._tiers.restored
         return None if found is None else found.step
 
     def read_file(self, path: str) -> bytes:
-        """A file of the step that was restored last."""
+        """Returns a file of the last restored step."""
         return self._tiers.read_file(path)
 
     def check_for_errors(self) -> None:
-        """Does nothing: the next save, and waiting, raise what one raised."""
+        """Does nothing: the next save or wait raises the error of a save."""
 
     def wait_until_finished(self) -> None:
-        """Waits for saves; raises what they raised."""
+        """Waits for saves; raises their errors."""
         begun, self._begun = self._begun, []
         try:
             self._tiers.wait()
@@ -371,7 +374,7 @@ class TierSteps:
         manager._deleter.delete_steps([info.step for info in dropped])
 
     def close(self) -> None:
-        """Waits, for the other processes as well."""
+        """Waits for saves, and for the other processes."""
         calls = [self.wait_until_finished, self._tiers.close]
         if self._persistent is not None:
             calls.append(self._persistent.close)

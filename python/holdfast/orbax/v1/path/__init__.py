@@ -18,6 +18,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 def __getattr__(name: str) -> Any:
     if name == "step":
-        # Only then: it needs what needs this module.
+        # Import it late, because it imports modules that need this one.
         return importlib.import_module("holdfast.orbax.v1.path.step")
     raise attribute_error(__name__, name)

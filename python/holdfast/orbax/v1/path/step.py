@@ -1,4 +1,4 @@
-"""Names of steps: `orbax.checkpoint.v1.path.step`."""
+"""Names of step directories: `orbax.checkpoint.v1.path.step`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StandardNameFormat(NameFormat[CheckpointMetadata[None]]):
     def names(
         self, atomicity_options: AtomicityOptions
     ) -> _step_names.NameFormat[_step_names.Metadata]:
-        """Returns this format for steps committed by another method."""
+        """Returns this format for steps committed with a different method."""
         assert dataclasses.is_dataclass(self._names)
         changed: Any = dataclasses.replace(
             self._names, atomicity_options=atomicity_options

@@ -1,4 +1,4 @@
-"""Checkpointer: the steps of a training run, saved, kept and found again."""
+"""Checkpointer: saves, keeps and finds the steps of a training run."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def _default_save_policy() -> SaveDecisionPolicy:
 
 
 class Checkpointer(StepReader, ClosedAtExit):
-    """The steps in a directory.
+    """Manages the steps in a directory.
 
-    Saves when a policy says so, one step at a time; keeps the steps that
-    another policy names, and removes the others once the new one is committed.
-    A context manager: leaving it waits for all work in the background.
-    Thread-safety: one call at a time. With several processes all make the same
-    calls.
+    Saves when the save policy says so, one step at a time. Keeps the steps that
+    the preservation policy selects, and removes the others once the new step is
+    committed. A context manager: on exit it waits for all background work.
+    Thread-safety: one call at a time. If there are several processes, all of
+    them make the same calls.
     """
 
     save_pytree = older_method("save_pytree", "save")
@@ -80,23 +80,25 @@ class Checkpointer(StepReader, ClosedAtExit):
         """Finds the steps.
 
         Args:
-            directory: the one of all steps; made if it does not exist.
-            context: of all calls, outside of any `with Context()`.
-            save_decision_policy: which steps are saved; None: the first one,
-                those at which no other save is running, and the one at which
-                the program is about to be ended.
-            preservation_policy: which steps are kept; None: all.
-            step_name_format: the directories' names; None: the bare numbers.
-            custom_metadata: a JSON object about the run, kept if the run has
+            directory: the directory of all steps; created if it does not exist.
+            context: the context of all calls; a `with Context()` block does not
+                change it.
+            save_decision_policy: which steps are saved. None saves the first
+                step, each step that is due while no other save is running, and
+                the step at which the program is about to be preempted.
+            preservation_policy: which steps are kept; None keeps all.
+            step_name_format: the names of the step directories; None means
+                plain numbers.
+            custom_metadata: a JSON object about the run, stored if the run has
                 none yet.
-            cleanup_tmp_directories: remove what earlier processes left
-                half-written.
+            cleanup_tmp_directories: remove unfinished steps that earlier
+                processes left.
             lightweight_initialize: do not read times and metrics.
-            logger: `log_entry(dict)` is called with facts of saves and loads.
+            logger: its `log_entry(dict)` is called for saves and loads.
 
         Raises:
-            ValueError: `custom_metadata` is no JSON object.
-            OSError: the directory cannot be made or read.
+            ValueError: `custom_metadata` is not a JSON object.
+            OSError: the directory cannot be created or read.
         """
         self._context = Context(context or get_context())
         self._directory = handler_path(directory)
@@ -136,13 +138,13 @@ class Checkpointer(StepReader, ClosedAtExit):
 
     @property
     def latest(self) -> CheckpointMetadata[None] | None:
-        """The step of the largest number; None without steps."""
+        """The step with the largest number; None without steps."""
         infos = self._run.by_number()
         return self._described(infos[-1]) if infos else None
 
     @property
     def checkpoints(self) -> Sequence[CheckpointMetadata[None]]:
-        """The steps by their numbers, also the one that is being saved."""
+        """The steps by number, including a step that is being saved."""
         return [self._described(info) for info in self._run.by_number()]
 
     def _described(self, info: CheckpointInfo) -> CheckpointMetadata[None]:
@@ -155,10 +157,10 @@ class Checkpointer(StepReader, ClosedAtExit):
         )
 
     def should_save(self, step: int) -> bool:
-        """Whether the policy says that a step is to be saved.
+        """Returns whether the policy says that a step should be saved.
 
         Args:
-            step: its number.
+            step: the step's number.
         """
         with get_context(self._context):
             return self._run.should_save(
@@ -178,24 +180,24 @@ class Checkpointer(StepReader, ClosedAtExit):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> bool:
-        """Saves a tree as a step, if the policy says so, and waits for it.
+        """Saves a tree as a step if the policy says so, and waits for it.
 
         Args:
-            step: its number.
+            step: the step's number.
             state: as for `holdfast.orbax.v1.save`.
-            checkpointable_name: the subdirectory that the tree goes to.
-            force: save whatever the policy says.
-            overwrite: replace a step that exists, once the new one is whole.
-            metrics: a JSON object to keep with the step.
-            custom_metadata: another one.
+            checkpointable_name: the subdirectory for the tree.
+            force: save even if the policy says no.
+            overwrite: replace an existing step once the new one is complete.
+            metrics: a JSON object to store with the step.
+            custom_metadata: a JSON object to store with the step.
 
         Returns:
-            Whether it was saved.
+            Whether the step was saved.
 
         Raises:
-            StepAlreadyExistsError: there is such a step, and not `overwrite`.
-            Exception: what `holdfast.orbax.v1.save` raises; what made the
-                background save before fail, if nobody has been told.
+            StepAlreadyExistsError: the step exists and `overwrite` is False.
+            Exception: as for `holdfast.orbax.v1.save`; also the error of the
+                previous background save, if it was not reported yet.
         """
         check_state(state)
         return self.save_checkpointables(
@@ -220,11 +222,11 @@ class Checkpointer(StepReader, ClosedAtExit):
     ) -> AsyncResponse[bool] | None:
         """Like `save`, but writes in the background.
 
-        Everything that may change is copied before the call returns. A save
-        that still goes on is waited for.
+        Everything that may change is copied before the call returns. If an
+        earlier save is still running, the call first waits for it.
 
         Returns:
-            Its end; None where the policy says not to save.
+            The response for this save; None if the policy says not to save.
         """
         check_state(state)
         return self.save_checkpointables_async(
@@ -246,7 +248,7 @@ class Checkpointer(StepReader, ClosedAtExit):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> bool:
-        """Like `save`, of several things; see
+        """Like `save`, for several checkpointables; see
         `holdfast.orbax.v1.save_checkpointables`."""
         options = force, overwrite, metrics, custom_metadata
         return self._save(False, step, checkpointables, *options) is not None
@@ -261,7 +263,7 @@ class Checkpointer(StepReader, ClosedAtExit):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> AsyncResponse[bool] | None:
-        """Like `save_async`, of several things."""
+        """Like `save_async`, for several checkpointables."""
         options = force, overwrite, metrics, custom_metadata
         response: AsyncResponse[bool] | None
         response = self._save(True, step, checkpointables, *options)
@@ -286,10 +288,10 @@ class Checkpointer(StepReader, ClosedAtExit):
         return saved
 
     def cancel(self, step: int | CheckpointMetadata[Any] | None = None) -> None:
-        """Stops a save in the background, which leaves nothing behind.
+        """Stops a background save, which then leaves nothing behind.
 
         Args:
-            step: its files are deleted, should it be committed already.
+            step: a step whose files are deleted if it is already committed.
         """
         self._wait_for_deletion()
         self._run.cancel()
@@ -303,19 +305,21 @@ class Checkpointer(StepReader, ClosedAtExit):
         checkpointable_name: str | None = None,
         missing_ok: bool = False,
     ) -> bool:
-        """Deletes a step, or one thing in it, whatever the policy says.
+        """Deletes a step, or one checkpointable in it, whatever the policy
+        says.
 
         Args:
-            step: its number.
-            checkpointable_name: what of it; None: all.
-            missing_ok: it need not exist.
+            step: the step's number.
+            checkpointable_name: the checkpointable to delete; None means the
+                complete step.
+            missing_ok: do not raise if it does not exist.
 
         Returns:
             Whether there was anything to delete.
 
         Raises:
-            StepNotFoundError: there is no such step.
-            Exception: what `holdfast.orbax.v1.delete` raises.
+            StepNotFoundError: the step does not exist.
+            Exception: as for `holdfast.orbax.v1.delete`.
         """
         response = self.delete_async(
             step, checkpointable_name=checkpointable_name, missing_ok=missing_ok
@@ -332,7 +336,8 @@ class Checkpointer(StepReader, ClosedAtExit):
     ) -> AsyncResponse[bool]:
         """Like `delete`, but removes files in the background.
 
-        A step is gone when the call returns. Later saves and deletions wait.
+        The step no longer exists when the call returns. Later saves and
+        deletions wait until the files are removed.
         """
         number = check_step(number_of(step), checkpointable_name, missing_ok)
         self._wait_for_deletion()
@@ -353,36 +358,36 @@ class Checkpointer(StepReader, ClosedAtExit):
         return response
 
     def _wait_for_deletion(self) -> None:
-        """Waits for a deletion in the background.
+        """Waits for a background deletion.
 
         Raises:
-            Exception: what made it fail, once.
+            Exception: the error of the deletion, once.
         """
         deletion, self._deletion = self._deletion, None
         if deletion is not None:
             deletion.result()
 
     def reload(self) -> None:
-        """Looks for the steps again, with their times and metrics."""
+        """Finds the steps again, with their times and metrics."""
         self._wait_for_deletion()
         self._run.reload()
 
     def is_saving_in_progress(self) -> bool:
-        """Whether a save goes on in the background."""
+        """Returns whether a save is running in the background."""
         return self._run.is_saving()
 
     def wait(self) -> None:
-        """Waits for all work in the background.
+        """Waits for all background work.
 
         Raises:
-            Exception: the error of a save or a deletion, if nobody has been
-                told yet.
+            Exception: the error of a save or deletion, if it was not reported
+                yet.
         """
         self._wait_for_deletion()
         self._run.wait()
 
     def close(self) -> None:
-        """Like `wait`; also waits until what retention removed is gone."""
+        """Like `wait`; also waits until the files of removed steps are gone."""
         try:
             self.wait()
         finally:

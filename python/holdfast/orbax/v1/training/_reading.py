@@ -1,4 +1,4 @@
-"""Reading the steps of a run."""
+"""Reads the steps of a run."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from holdfast.orbax.v1.training._run import SavingRun
 
 
 def number_of(step: Any) -> Any:
-    """The number of a step that was given as such, or as its metadata."""
+    """Returns the number of a step, given as its number or its metadata."""
     return step.step if isinstance(step, CheckpointMetadata) else step
 
 
 class StepReader:
-    """The reading half of a Checkpointer, which sets the attributes.
+    """The part of Checkpointer that reads; Checkpointer sets the attributes.
 
     Attributes:
         _run: the steps.
-        _context: of all calls.
-        _directory: of all steps.
-        _logger: hears of loads.
-        _run_metadata: of the run; None: not read yet.
+        _context: the context of all calls.
+        _directory: the directory of all steps.
+        _logger: receives an entry for each load.
+        _run_metadata: the run's metadata; None if it was not read yet.
     """
 
     _run: SavingRun
@@ -55,13 +55,13 @@ class StepReader:
         """Loads a tree of a step.
 
         Args:
-            step: its number; None: the last one.
+            step: the step's number; None means the last step.
             abstract_state: as for `holdfast.orbax.v1.load`.
-            checkpointable_name: the subdirectory that the tree lies in.
+            checkpointable_name: the subdirectory that contains the tree.
 
         Raises:
-            StepNotFoundError: there is no such step.
-            Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
+            StepNotFoundError: the step does not exist.
+            Exception: as for `holdfast.orbax.v1.load_checkpointables`.
         """
         if isinstance(abstract_state, PathMetadata):
             abstract_state = abstract_state.metadata
@@ -77,17 +77,17 @@ class StepReader:
         step: int | CheckpointMetadata[Any] | None = None,
         abstract_checkpointables: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Loads several things of a step.
+        """Loads several checkpointables of a step.
 
         Args:
-            step: its number; None: the last one.
+            step: the step's number; None means the last step.
             abstract_checkpointables: as for
                 `holdfast.orbax.v1.load_checkpointables`.
 
         Raises:
-            StepNotFoundError: there is no such step.
+            StepNotFoundError: the step does not exist.
             DataLossError: the last step was committed and is damaged.
-            Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
+            Exception: as for `holdfast.orbax.v1.load_checkpointables`.
         """
         begun = time.time()
         with get_context(self._context):
@@ -111,7 +111,7 @@ class StepReader:
         step: int | CheckpointMetadata[Any] | None = None,
         abstract_state: Any | None = None,
     ) -> NoReturn:
-        """Refuses, as Orbax does.
+        """Always raises, as Orbax does.
 
         Raises:
             NotImplementedError: always.
@@ -123,7 +123,7 @@ class StepReader:
         step: int | CheckpointMetadata[Any] | None = None,
         abstract_checkpointables: dict[str, Any] | None = None,
     ) -> NoReturn:
-        """Refuses, as Orbax does.
+        """Always raises, as Orbax does.
 
         Raises:
             NotImplementedError: always.
@@ -133,29 +133,28 @@ class StepReader:
     def metadata(
         self, step: int | CheckpointMetadata[Any] | None = None
     ) -> CheckpointMetadata[Any]:
-        """The metadata of a step's tree.
+        """Returns the metadata of a step's tree.
 
         Args:
-            step: its number; None: the last one.
+            step: the step's number; None means the last step.
 
         Raises:
-            StepNotFoundError: there is no such step.
-            Exception: what `holdfast.orbax.v1.metadata` raises.
+            StepNotFoundError: the step does not exist.
+            Exception: as for `holdfast.orbax.v1.metadata`.
         """
         return self._metadata(step, metadata)
 
     def checkpointables_metadata(
         self, step: int | CheckpointMetadata[Any] | None = None
     ) -> CheckpointMetadata[dict[str, Any]]:
-        """The metadata of everything in a step.
+        """Returns the metadata of everything in a step.
 
         Args:
-            step: its number; None: the last one.
+            step: the step's number; None means the last step.
 
         Raises:
-            StepNotFoundError: there is no such step.
-            Exception: what `holdfast.orbax.v1.checkpointables_metadata`
-                raises.
+            StepNotFoundError: the step does not exist.
+            Exception: as for `holdfast.orbax.v1.checkpointables_metadata`.
         """
         return self._metadata(step, checkpointables_metadata)
 
@@ -179,11 +178,11 @@ class StepReader:
             )
 
     def root_metadata(self) -> RootMetadata:
-        """The metadata of the run.
+        """Returns the metadata of the run.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is of other types than Orbax writes.
+            OSError: the metadata cannot be read.
+            ValueError: it contains types that Orbax does not write.
         """
         if self._run_metadata is None:
             self._run_metadata = read_run_metadata(self._directory)

@@ -1,4 +1,4 @@
-"""The steps of a run, and the save of one that may go on in the background."""
+"""The steps of a run, and a save that may be running in the background."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from holdfast.orbax.v1.training.errors import (
 
 @dataclasses.dataclass
 class Request:
-    """A step that is to be saved, as the user's call has it.
+    """The request to save a step, with the arguments of the user's call.
 
     Attributes:
-        step: its number.
-        checkpointables: name -> value.
-        force: whatever the policy says.
-        overwrite: replace one that exists.
+        step: the step's number.
+        checkpointables: maps names to values.
+        force: save even if the policy says no.
+        overwrite: replace an existing step.
         metrics: a JSON object.
-        custom_metadata: another one.
+        custom_metadata: a JSON object.
     """
 
     step: int
@@ -57,14 +57,14 @@ class Request:
 
 @dataclasses.dataclass
 class _Pending:
-    """A save that goes on in the background.
+    """A save that runs in the background.
 
     Attributes:
-        step: which.
-        response: its end.
-        forgotten: what was known of the steps that it makes superfluous, and
-            of the one that it replaces.
-        has_failed: they are known again.
+        step: the step's number.
+        response: the response for the save.
+        forgotten: the records of the steps that this save makes superfluous or
+            replaces.
+        has_failed: whether these records were put back.
     """
 
     step: int
@@ -74,10 +74,10 @@ class _Pending:
 
 
 def names_of(step_name_format: Any | None, atomicity: AtomicityOptions) -> Any:
-    """The name format that finds the steps and names new ones.
+    """Returns the name format that finds the steps and names new ones.
 
     Args:
-        step_name_format: the user's; None: bare numbers.
+        step_name_format: the user's format; None means plain numbers.
         atomicity: how steps are committed.
     """
     if step_name_format is None:
@@ -88,7 +88,7 @@ def names_of(step_name_format: Any | None, atomicity: AtomicityOptions) -> Any:
 
 
 class SavingRun(Run):
-    """The steps in a directory, and the save of one that may go on.
+    """The steps in a directory, and a save that may be running.
 
     Thread-safety: one call at a time.
     """
@@ -106,15 +106,15 @@ class SavingRun(Run):
         """Finds the steps.
 
         Args:
-            directory: the one of all steps.
-            names: their name format.
-            context: of all saves.
+            directory: the directory of all steps.
+            names: the name format of the steps.
+            context: the context of all saves.
             save_policy: which steps are saved.
-            keep_policy: which are kept.
+            keep_policy: which steps are kept.
             is_lightweight: do not read times and metrics.
 
         Raises:
-            ValueError: the directory is a checkpoint itself.
+            ValueError: the directory is itself a checkpoint.
         """
         super().__init__(save_policy, keep_policy, multiprocessing_of(context))
         self._directory = directory
@@ -139,7 +139,7 @@ class SavingRun(Run):
         pending = self._pending
         saving = []
         if pending is not None and self.is_saving():
-            # The steps that its save makes superfluous are still there, or just
+            # The steps that this save makes superfluous still exist, or are
             # being removed.
             gone = {info.step for info in pending.forgotten}
             found = [info for info in found if info.step not in gone]
@@ -148,24 +148,25 @@ class SavingRun(Run):
         self.put_back(saving)
 
     def known(self) -> Sequence[CheckpointInfo]:
-        """The steps in the order in which they came to be known, with one that
-        is being saved."""
+        """Returns the steps in the order in which they became known, including
+        a step that is being saved."""
         self._end_if_failed()
         return self.all()
 
     def by_number(self) -> list[CheckpointInfo]:
-        """The same by their numbers."""
+        """Returns the known steps by number."""
         return sorted(self.known(), key=lambda info: info.step)
 
     def knows(self, step: int) -> bool:
-        """Whether there is such a step."""
+        """Returns whether the step exists."""
         return any(info.step == step for info in self.known())
 
     def find(self, step: int | None) -> CheckpointInfo:
-        """The facts about a step; None: about the one with the largest number.
+        """Returns the record of a step; None means the step with the largest
+        number.
 
         Raises:
-            StepNotFoundError: no such step exists.
+            StepNotFoundError: the step does not exist.
         """
         infos = self.by_number()
         if step is None:
@@ -180,7 +181,7 @@ class SavingRun(Run):
         raise StepNotFoundError(f"No checkpoint found at step {step}.")
 
     def path(self, step: int) -> Any:
-        """The path of a step that is or will be there."""
+        """Returns the path of a step that exists or will be created."""
         for info in self.known():
             if info.step == step:
                 return info.path
@@ -190,23 +191,23 @@ class SavingRun(Run):
         return self._directory / self._names.build_name(step)
 
     def _found_path(self, step: int) -> Any | None:
-        """The path of a committed step; None if it does not exist."""
+        """Returns the path of a committed step; None if it does not exist."""
         try:
             return self._names.find_step(self._directory, step).path
         except ValueError:
             return None
 
     def save(self, request: Request, *, in_background: bool) -> Any:
-        """Saves a step, if the policy says so.
+        """Saves a step if the policy says so.
 
-        Waits for a save that still goes on, if so.
+        If it saves, it first waits for a save that is still running.
 
         Returns:
-            A BackgroundResponse, or True; None where nothing is saved.
+            A BackgroundResponse, or True; None if nothing is saved.
 
         Raises:
-            StepAlreadyExistsError: there is such a step.
-            Exception: any that `Save` raises; the error of the previous save.
+            StepAlreadyExistsError: the step exists.
+            Exception: any error from `Save`; the error of the previous save.
         """
         step = request.step
         if not request.overwrite and self.knows(step):
@@ -269,7 +270,7 @@ class SavingRun(Run):
     def _know(
         self, added: CheckpointInfo, superfluous: list[CheckpointInfo]
     ) -> list[CheckpointInfo]:
-        """Records a new step; returns the steps whose place it takes."""
+        """Records a new step; returns the steps that it replaces."""
         gone = {info.step for info in superfluous}
         forgotten = self.take({added.step, *gone})
         if added.step not in gone:
@@ -277,7 +278,7 @@ class SavingRun(Run):
         return forgotten
 
     def _remove(self, superfluous: list[CheckpointInfo]) -> bool:
-        """Removes steps once the new one is committed; true."""
+        """Removes steps once the new step is committed; returns True."""
         with timed("/jax/checkpoint/write/remove_steps_duration_secs"):
             if superfluous and self._processes.is_primary:
                 root = _files.abspath(self._directory)
@@ -286,24 +287,24 @@ class SavingRun(Run):
         return True
 
     def is_saving(self) -> bool:
-        """Whether a save goes on in the background."""
+        """Returns whether a save is running in the background."""
         return self._pending is not None and not self._pending.response.done()
 
     def cancel(self) -> None:
-        """Stops a save that goes on in the background, and waits for that.
+        """Stops a save that runs in the background, and waits until it ends.
 
         Raises:
-            Exception: the error with which it failed before.
+            Exception: the error with which the save had already failed.
         """
         if self._pending is not None:
             self._pending.response.cancel()
             self.wait()
 
     def wait(self) -> None:
-        """Waits for a save that goes on in the background.
+        """Waits for a save that runs in the background.
 
         Raises:
-            Exception: its error, unless somebody has been told.
+            Exception: the error of the save, if it was not reported yet.
         """
         pending = self._pending
         if pending is None:
@@ -317,7 +318,8 @@ class SavingRun(Run):
         raise error
 
     def _end_if_failed(self) -> None:
-        """Restores the record of the steps before a save that has failed."""
+        """If the running save has failed, puts back the records of the steps
+        as they were before it."""
         pending = self._pending
         if pending is None or pending.has_failed or not pending.response.done():
             return
@@ -328,5 +330,5 @@ class SavingRun(Run):
         self.put_back(pending.forgotten)
 
     def wait_for_removal(self) -> None:
-        """Waits until the files of removed steps are gone."""
+        """Waits until the files of removed steps are deleted."""
         self._remover.wait()

@@ -1,4 +1,4 @@
-"""Errors of steps: `orbax.checkpoint.v1.training.errors`."""
+"""Errors about steps: `orbax.checkpoint.v1.training.errors`."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Which steps to keep: `v1.training.preservation_policies`."""
+"""Decide which steps are kept: `v1.training.preservation_policies`."""
 
 from holdfast.orbax.preservation_policy import *  # noqa: F403

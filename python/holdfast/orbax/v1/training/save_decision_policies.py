@@ -1,3 +1,3 @@
-"""When steps are saved: `v1.training.save_decision_policies`."""
+"""Decide when steps are saved: `v1.training.save_decision_policies`."""
 
 from holdfast.orbax.save_decision_policy import *  # noqa: F403

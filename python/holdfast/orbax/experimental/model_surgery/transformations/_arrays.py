@@ -24,12 +24,12 @@ def only_one(trees: tuple[Any, ...], verb: str) -> Any:
 
 
 def is_numpy(value: Any) -> bool:
-    """Whether it is numpy's, and the result is to be as well."""
+    """Returns whether it is numpy's, and the result is to be as well."""
     return isinstance(value, np.ndarray)
 
 
 def is_host_array(value: Any) -> bool:
-    """Whether it is a jax.Array in host memory."""
+    """Returns whether it is a jax.Array in host memory."""
     if not is_jax_array(value):
         return False
     platform: str = next(iter(value.devices())).platform
