@@ -251,7 +251,9 @@ class ConvertInPlace(Operation):
         old = world.model.places.get(source)
         if old is None or old.kind not in _PLAIN:
             raise Skip
-        saved = dataclasses.replace(old, kind="whole", needs=(), kin=0)
+        # The format stays.
+        kind = old.kind if old.kind == "whole, of v1" else "whole"
+        saved = dataclasses.replace(old, kind=kind, needs=(), kin=0)
         # A step that was a delta keeps its result's id, by which others refer
         # to it.
         if old.kind not in ("delta", "delta of a policy"):
