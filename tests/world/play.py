@@ -245,8 +245,14 @@ class World:
                 raise Failure(
                     "lost", f"{plan.what} cut off", f"{place}: {error}"
                 ) from error
-            if new.harm and self.exists(place):
-                self._put(place, new)  # it arrived damaged, like its source
+            is_base_damaged = any(
+                self.model.has_need(place, need)
+                and not self.model.has_sound_need(place, need)
+                for need in new.needs
+            )
+            if (new.harm or is_base_damaged) and self.exists(place):
+                # It arrived damaged, like its source, or its base is damaged.
+                self._put(place, new)
                 return
             listed = self._listed(os.path.dirname(place))
             if old is None and os.path.basename(place) in listed:
