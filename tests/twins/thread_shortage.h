@@ -10,6 +10,13 @@
 #include <atomic>
 #include <cerrno>
 
+// Clang's sanitizers are linked before this pthread_create and have their own.
+#if defined(__clang__) && defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HOLDFAST_CANNOT_REFUSE_THREADS
+#endif
+#endif
+
 namespace holdfast {
 
 inline std::atomic<int> threads_to_start{-1};  // -1: any number
@@ -25,6 +32,13 @@ class ThreadShortage {
   ~ThreadShortage() { threads_to_start = -1; }
   ThreadShortage(const ThreadShortage&) = delete;
   ThreadShortage& operator=(const ThreadShortage&) = delete;
+
+  // If false, all threads start: a test skips itself.
+#ifdef HOLDFAST_CANNOT_REFUSE_THREADS
+  static constexpr bool kIsPossible = false;
+#else
+  static constexpr bool kIsPossible = true;
+#endif
 
   int refused_count() const { return refused_thread_count; }
 };

@@ -54,6 +54,7 @@ TEST(Executor, ShortMemoryIsAStatus) {
 }
 
 TEST(Executor, WorksWithTheThreadsThatThereAre) {
+  if (!ThreadShortage::kIsPossible) GTEST_SKIP() << "clang's sanitizer";
   for (const int started_max : {0, 1, 2}) {
     ThreadShortage shortage(started_max);
     Executor executor(8);
@@ -75,6 +76,7 @@ TEST(Executor, WorksWithTheThreadsThatThereAre) {
 }
 
 TEST(StartThreads, TellsWhatThereIs) {
+  if (!ThreadShortage::kIsPossible) GTEST_SKIP() << "clang's sanitizer";
   ThreadShortage shortage(1);
   std::atomic<int> runs{0};
   auto thread = TryStartThread([&] { ++runs; });

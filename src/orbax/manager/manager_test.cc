@@ -439,6 +439,7 @@ TEST(ManagerOptions, RefuseWhatOrbaxRefuses) {
 }
 
 TEST(StepRemoverTest, RemovesWithoutAThreadOfItsOwn) {
+  if (!ThreadShortage::kIsPossible) GTEST_SKIP() << "clang's sanitizer";
   ThreadShortage shortage(0);
   ScratchDirectory scratch;
   WriteTestFile(scratch / "a/file", "x");

@@ -53,6 +53,7 @@ std::string Repeated(std::string_view text, size_t byte_count) {
 }
 
 TEST(HttpClientTest, WithoutAThreadRequestsFailUntilThereIsOne) {
+  if (!ThreadShortage::kIsPossible) GTEST_SKIP() << "clang's sanitizer";
   HttpTestServer server([](const TestRequest&) { return TestAnswer{}; });
   HttpClient client(QuickOptions());
   {
