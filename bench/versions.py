@@ -54,7 +54,7 @@ def instructions(path: str, commands: list[str]) -> int:
     return int(run.stderr.split("Collected :")[1].split()[0])
 
 
-def count(paths: list[str], tree: str, root: pathlib.Path,
+def count(paths: list[str], tree: str, root: pathlib.Path, row: str,
           compressions: list[str]) -> None:
     bases = [instructions(path, [tree]) for path in paths]
     for compression in compressions:
@@ -64,8 +64,10 @@ def count(paths: list[str], tree: str, root: pathlib.Path,
             save = instructions(
                 path, [tree, f"save {place} compression={compression}"])
             load = instructions(path, [tree, f"load {place}"])
-            counts.append((save - bases[i], load - bases[i]))
-        for name, old, new in zip(("save", "load"), *counts, strict=True):
+            part = instructions(path, [tree, f"slice {place} {row}"])
+            counts.append([n - bases[i] for n in (save, load, part)])
+        for name, old, new in zip(("save", "load", "slice"), *counts,
+                                  strict=True):
             print(f"{compression:5} {name:5} {new / old:.3f}  {old} {new}")
 
 
@@ -102,10 +104,10 @@ def main() -> None:
         root = pathlib.Path(folder)
         trees.write_for_driver(tree, root / "lines", root / "data")
         command = f"tree {root / 'lines'} {root / 'data'}"
+        row = " ".join(str(part) for part in trees.slice_of(tree))
         if counts:
-            count([old, new], command, root, compressions)
+            count([old, new], command, root, row, compressions)
         else:
-            row = " ".join(str(part) for part in trees.slice_of(tree))
             measure([old, new], command, root, row, int(rounds), compressions)
 
 

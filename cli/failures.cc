@@ -1,7 +1,9 @@
 #include "cli/failures.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
+#include <system_error>
 
 #include "cli/json_out.h"
 #include "cli/units.h"
@@ -48,12 +50,20 @@ int FailUsage(Env& env, std::string_view message, std::string_view hint) {
 
 Status WriteTextFile(std::string_view flag, const std::string& path,
                      std::string_view text) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
   if (file) return Status();
-  return PermissionDeniedError("--" + std::string(flag) + ": cannot write " +
-                               path);
+  const int error = errno;
+  const std::string message = "--" + std::string(flag) + ": cannot write " +
+                              path + ": " +
+                              std::generic_category().message(error);
+  if (error == ENOSPC || error == EDQUOT) {
+    return ResourceExhaustedError(message);
+  }
+  if (error == ENOENT) return NotFoundError(message);
+  return PermissionDeniedError(message);
 }
 
 int WorseExit(int a, int b) {

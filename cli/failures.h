@@ -27,7 +27,8 @@ int ExitCodeOf(const Status& status);
 int Fail(Env& env, const Status& status, std::string_view hint = "");
 int FailUsage(Env& env, std::string_view message, std::string_view hint = "");
 
-// Writes the file that option `flag` names. PermissionDenied.
+// Writes the file that option `flag` names. ResourceExhausted, NotFound (of its
+// directory), PermissionDenied.
 Status WriteTextFile(std::string_view flag, const std::string& path,
                      std::string_view text);
 

@@ -325,7 +325,7 @@ TEST(CheckCopy, FindsWhatDiffers) {
         {{"a", std::move(more)},
          {"w", Tree(Array::FromBytes(DType::kInt32, {100}, values.data()))}});
     EXPECT_TRUE(Save(scratch.path() + "/" + name, tree).ok());
-    return OpenCheckpoint(scratch.path() + "/" + name).value();
+    return OpenCheckpoint(Place(scratch.path() + "/" + name)).value();
   };
   const auto source = save("s", Tree("text"));
   const auto text = save("text", Tree("other"));

@@ -398,12 +398,13 @@ TEST_F(References, WhatRefersToOthersGoesBeforeThem) {
   SaveChain(2);
   SaveWhole(7);
   SaveOn(3, Path(7));
-  EXPECT_EQ(ReferrersFirst(root_, {"0", "1", "2"}), (Names{"2", "1", "0"}));
-  EXPECT_EQ(ReferrersFirst(root_, {"7", "3"}), (Names{"3", "7"}));
-  EXPECT_EQ(ReferrersFirst(root_, {"0", "2"}).size(), 2u);
+  EXPECT_EQ(ReferrersFirst(Place(root_), {"0", "1", "2"}),
+            (Names{"2", "1", "0"}));
+  EXPECT_EQ(ReferrersFirst(Place(root_), {"7", "3"}), (Names{"3", "7"}));
+  EXPECT_EQ(ReferrersFirst(Place(root_), {"0", "2"}).size(), 2u);
   // An unreadable step is removed as well.
   std::ofstream(Path(2) + "/_METADATA") << "{";
-  EXPECT_EQ(ReferrersFirst(root_, {"0", "1", "2", "gone"}).size(), 4u);
+  EXPECT_EQ(ReferrersFirst(Place(root_), {"0", "1", "2", "gone"}).size(), 4u);
   EXPECT_EQ(PruneToLatest(root_, 1), (Names{"0", "1", "2", "3"}));
 }
 

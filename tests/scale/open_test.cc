@@ -34,7 +34,7 @@ std::shared_ptr<MemoryStore> ItemWithKey() {
 
 std::string PrngImplOf(std::shared_ptr<Store> store) {
   ItemPlace place;
-  place.directory = "memory";
+  place.directory = Place("memory");
   place.kind = ItemKind::kPytree;
   place.store = std::move(store);
   const auto item = Item::Open(place, {});

@@ -278,7 +278,7 @@ void RestoreRank(const std::vector<Subject>& subjects,
                  const std::vector<Wish>& wishes, const Cluster& cluster,
                  int64_t rank, std::shared_ptr<Store> store) {
   ItemPlace place;
-  place.directory = "memory";
+  place.directory = Place("memory");
   place.kind = ItemKind::kPytree;
   place.store = std::move(store);
   auto item = Item::Open(place, {});

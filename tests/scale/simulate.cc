@@ -394,7 +394,7 @@ void ReportWeights(const Setup& setup, const Weights& parts,
 
 Status OpenMerged(std::shared_ptr<Store> store, CountingStore& counting) {
   ItemPlace place;
-  place.directory = "memory";
+  place.directory = Place("memory");
   place.kind = ItemKind::kPytree;
   place.store = std::move(store);
   counting.ResetCounters();

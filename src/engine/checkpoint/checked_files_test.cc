@@ -97,14 +97,14 @@ class DamagedFileTest : public testing::Test {
   static Status LoadStatus(const std::string& path, OpenOptions open = {}) {
     LoadOptions options;
     options.open = std::move(open);
-    return LoadCheckpoint(path, options).status();
+    return LoadCheckpoint(Place(path), options).status();
   }
 
   void ExpectDamage(const std::string& path, std::string_view word) {
     const Status status = LoadStatus(path);
     EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
     EXPECT_THAT(status.message(), HasSubstr(word));
-    const auto report = VerifyCheckpoint(path);
+    const auto report = VerifyCheckpoint(Place(path));
     ASSERT_TRUE(report.ok()) << report.status().ToString();
     EXPECT_FALSE(report->damages.empty());
   }
@@ -114,13 +114,13 @@ class DamagedFileTest : public testing::Test {
 };
 
 TEST_F(DamagedFileTest, UndamagedIsRead) {
-  const auto loaded = LoadCheckpoint(PathOf(5), {});
+  const auto loaded = LoadCheckpoint(Place(PathOf(5)), {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_THAT(loaded->notes, IsEmpty());
   EXPECT_EQ(loaded->tree.Find("meta")->text(), R"({"lr": 0.125})");
   EXPECT_EQ(loaded->tree.Find("state")->Find("key")->array_traits().prng_impl,
             "rbg");
-  EXPECT_THAT(VerifyCheckpoint(PathOf(5))->damages, IsEmpty());
+  EXPECT_THAT(VerifyCheckpoint(Place(PathOf(5)))->damages, IsEmpty());
   EXPECT_TRUE(LoadStatus(FileOf(5, "state")).ok());
   EXPECT_TRUE(LoadStatus(FileOf(5, "meta")).ok());
 }
@@ -236,11 +236,11 @@ TEST_F(DamagedFileTest, RemovedListsAreNotedAndAreDamage) {
   for (const char* name : {"_HOLDFAST_DIGESTS", "state/_HOLDFAST_DIGESTS"}) {
     SCOPED_TRACE(name);
     fs::rename(FileOf(5, name), scratch_ / "aside");
-    const auto loaded = LoadCheckpoint(PathOf(5), {});
+    const auto loaded = LoadCheckpoint(Place(PathOf(5)), {});
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
     ASSERT_EQ(loaded->notes.size(), 1u);
     EXPECT_THAT(loaded->notes[0], HasSubstr(FileOf(5, name) + " is gone"));
-    const auto report = VerifyCheckpoint(PathOf(5));
+    const auto report = VerifyCheckpoint(Place(PathOf(5)));
     ASSERT_EQ(report->damages.size(), 1u);
     EXPECT_EQ(report->damages[0].file, name);
     fs::rename(scratch_ / "aside", FileOf(5, name));
@@ -252,10 +252,10 @@ TEST_F(DamagedFileTest, WithoutAWordOfListsNothingIsNoted) {
   fs::remove(FileOf(5, "_HOLDFAST_DIGESTS"));
   fs::remove(FileOf(5, "state/_HOLDFAST_DIGESTS"));
   ReplaceFile(FileOf(5, "commit_success.txt"), "Checkpoint commit was ...");
-  const auto loaded = LoadCheckpoint(PathOf(5), {});
+  const auto loaded = LoadCheckpoint(Place(PathOf(5)), {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_THAT(loaded->notes, IsEmpty());
-  EXPECT_THAT(VerifyCheckpoint(PathOf(5))->damages, IsEmpty());
+  EXPECT_THAT(VerifyCheckpoint(Place(PathOf(5)))->damages, IsEmpty());
   ChangeWord(FileOf(5, "meta/metadata"), "0.125", "0.925");
   EXPECT_TRUE(LoadStatus(PathOf(5)).ok());
 }
@@ -315,7 +315,7 @@ TEST_F(DamagedFileTest, ADamagedNewestStepIsAnErrorThatNamesTheWholeOne) {
     OpenOptions asked;
     asked.step = 6;
     EXPECT_TRUE(LoadStatus(root_, asked).ok());
-    const auto report = VerifyCheckpoint(root_);
+    const auto report = VerifyCheckpoint(Place(root_));
     ASSERT_TRUE(report.ok()) << report.status().ToString();
     EXPECT_EQ(report->damages.size(), 1u);
     const auto steps = ListSteps(root_);
@@ -343,7 +343,7 @@ TEST_F(DamagedFileTest, WhatWasNeverCommittedIsPassedOver) {
   WriteBelow(PathOf(8), "notes.txt", "mine");
   WriteBelow(root_ + "/9.orbax-checkpoint-tmp", "_CHECKPOINT_METADATA", "{}");
   OpenOptions open;
-  const auto opened = OpenCheckpoint(root_, open);
+  const auto opened = OpenCheckpoint(Place(root_), open);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   EXPECT_EQ((*opened)->info().step, 5);
 }
@@ -357,7 +357,7 @@ TEST_F(DamagedFileTest, AnItemThatTheNewestStepNeverHadComesFromAnOlderOne) {
   ASSERT_TRUE(Save(PathOf(7), StateTree(), v1).ok());
   OpenOptions open;
   open.item = "meta";
-  const auto opened = OpenCheckpoint(root_, open);
+  const auto opened = OpenCheckpoint(Place(root_), open);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
 }
 
@@ -376,7 +376,7 @@ TEST_F(DamagedFileTest, ASingleTreeIsCheckedLikewise) {
     ReplaceFile(metadata, saved);
     fs::remove(FileOf(6, "_METADATA"));
     EXPECT_FALSE(LoadStatus(PathOf(6)).ok());
-    EXPECT_EQ(VerifyCheckpoint(PathOf(6))->damages.size(), 1u);
+    EXPECT_EQ(VerifyCheckpoint(Place(PathOf(6)))->damages.size(), 1u);
     EXPECT_EQ(LoadStatus(root_).code(), StatusCode::kDataLoss);
   }
 }
@@ -387,7 +387,7 @@ class DamagedObjectTest : public DamagedFileTest {
     SaveStep(5);
     SaveStep(7);
     const auto store = Place(root_).OpenStore();
-    ASSERT_TRUE(WalkFiles(root_, [&](const WalkedFile& file) {
+    ASSERT_TRUE(WalkFiles(Place(root_), [&](const WalkedFile& file) {
                   const Bytes content = store->Read(file.path).value();
                   mem_.Put("run/" + file.path, content.view());
                 }).ok());
@@ -429,7 +429,7 @@ TEST_F(DamagedObjectTest, DamageIsSeenInABucket) {
 // that opening reads.
 TEST_F(DamagedObjectTest, ChecksCostNoRoundTripsOfTheirOwn) {
   mem_.bucket->ResetCounters();
-  ASSERT_TRUE(OpenCheckpoint("mem://test/run/7").ok());
+  ASSERT_TRUE(OpenCheckpoint(Place("mem://test/run/7")).ok());
   int list_count = 0;
   for (const auto& request : mem_.bucket->requests()) {
     if (request.find("7/_HOLDFAST_DIGESTS") != std::string::npos) ++list_count;

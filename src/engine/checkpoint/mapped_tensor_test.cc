@@ -102,7 +102,7 @@ class MapTensorsTest : public testing::Test {
 
   Result<MappedTensor> MapLeaf(std::string_view name,
                                const MapOptions& options = {}) {
-    auto opened = OpenCheckpoint(path_);
+    auto opened = OpenCheckpoint(Place(path_));
     if (!opened.ok()) return opened.status();
     const size_t leaf = *(*opened)->Find(name);
     auto tensors = MapTensors(**opened, std::span(&leaf, 1), options);
@@ -177,7 +177,7 @@ TEST_F(MapTensorsTest, LinksThatLeadOutAreNotFollowed) {
 
 TEST_F(MapTensorsTest, RefusesNumbersThatAreNoLeafs) {
   Write(Compression::kNone);
-  const auto opened = OpenCheckpoint(path_);
+  const auto opened = OpenCheckpoint(Place(path_));
   const size_t leaf = 3;
   EXPECT_EQ(MapTensors(**opened, std::span(&leaf, 1)).status().code(),
             StatusCode::kOutOfRange);

@@ -55,7 +55,7 @@ class MarkerCommitTest : public testing::Test {
 };
 
 TEST_F(MarkerCommitTest, IsWrittenInPlaceAndCountsWithTheMarker) {
-  auto pending = PendingCheckpoint::Begin(path_, kMarker);
+  auto pending = PendingCheckpoint::Begin(Place(path_), kMarker);
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   EXPECT_EQ((*pending)->directory(), path_);
   EXPECT_FALSE(*IsCheckpointFinalized(path_, CommitMode::kMarkerFile));
@@ -67,13 +67,13 @@ TEST_F(MarkerCommitTest, IsWrittenInPlaceAndCountsWithTheMarker) {
 
 TEST_F(MarkerCommitTest, RefusesWhatIsThereWithoutOverwrite) {
   fs::create_directories(path_);
-  EXPECT_EQ(PendingCheckpoint::Begin(path_, kMarker).status().message(),
+  EXPECT_EQ(PendingCheckpoint::Begin(Place(path_), kMarker).status().message(),
             "Destination " + path_ + " already exists.");
 }
 
 TEST_F(MarkerCommitTest, AbortRemovesWhatItMade) {
   {
-    auto pending = PendingCheckpoint::Begin(path_, kMarker);
+    auto pending = PendingCheckpoint::Begin(Place(path_), kMarker);
   }
   EXPECT_TRUE(fs::is_empty(root_));
 }
@@ -81,13 +81,13 @@ TEST_F(MarkerCommitTest, AbortRemovesWhatItMade) {
 TEST_F(MarkerCommitTest, OverwriteKeepsTheOldUntilTheNewIsComplete) {
   MakeFinished("old");
   {
-    auto pending = PendingCheckpoint::Begin(path_, kMarkerOver);
+    auto pending = PendingCheckpoint::Begin(Place(path_), kMarkerOver);
     ASSERT_TRUE(pending.ok()) << pending.status().ToString();
     EXPECT_EQ(ReadTestFile(aside_ + "/_METADATA"), "old");
     WriteTestFile(path_ + "/_METADATA", "half");
   }
   EXPECT_EQ(Now(), "old");  // the abort restored it
-  auto pending = PendingCheckpoint::Begin(path_, kMarkerOver);
+  auto pending = PendingCheckpoint::Begin(Place(path_), kMarkerOver);
   ASSERT_TRUE(pending.ok());
   MakeFinished("new");
   ASSERT_TRUE((*pending)->Commit().ok());
@@ -98,7 +98,7 @@ TEST_F(MarkerCommitTest, OverwriteKeepsTheOldUntilTheNewIsComplete) {
 TEST_F(MarkerCommitTest, TheNextSaveRecoversWhatACrashPutAside) {
   WriteTestFile(aside_ + "/_METADATA", "old");
   WriteTestFile(path_ + "/_CHECKPOINT_METADATA", kBegun);
-  EXPECT_EQ(PendingCheckpoint::Begin(path_, kMarker).status().code(),
+  EXPECT_EQ(PendingCheckpoint::Begin(Place(path_), kMarker).status().code(),
             StatusCode::kAlreadyExists);  // the old one is restored
   EXPECT_EQ(Now(), "old");
 }
@@ -114,7 +114,7 @@ TEST_F(MarkerCommitTest, CleanupRemovesAndRestoresOnlyLeftovers) {
   WriteTestFile(aside_ + "/_METADATA", "old");
   MakeFinished("new");
   WriteTestFile(ReplacedName(root_ + "/8") + "/_METADATA", "old");
-  auto living = PendingCheckpoint::Begin(root_ + "/9", {});
+  auto living = PendingCheckpoint::Begin(Place(root_ + "/9"), {});
   ASSERT_TRUE(living.ok());
 
   auto cleaned = CleanupTemporaryPaths(root_, CommitMode::kRename);
@@ -165,24 +165,25 @@ TEST_F(MarkerCommitTest, ReadersRefuseAnUnfinishedCheckpoint) {
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   ASSERT_TRUE((*pending)->SaveItem("", tree, {}).ok());
   // All of its data exists, and readers need not be told the mode.
-  EXPECT_EQ(LoadCheckpoint(path_).status().message(),
+  EXPECT_EQ(LoadCheckpoint(Place(path_)).status().message(),
             "Found incomplete checkpoint at " + path_ + ".");
-  EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 6);
+  EXPECT_EQ((*OpenCheckpoint(Place(root_)))->info().step, 6);
   const auto steps = ListSteps(root_);
   ASSERT_EQ(steps->size(), 2u);
   EXPECT_TRUE((*steps)[0].committed);
   EXPECT_FALSE((*steps)[1].committed);
   EXPECT_NE((*steps)[1].why_not.find("incomplete"), std::string::npos);
   ASSERT_TRUE((*pending)->Commit({}).ok());
-  EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 7);
-  EXPECT_TRUE(VerifyCheckpoint(path_)->damages.empty());
+  EXPECT_EQ((*OpenCheckpoint(Place(root_)))->info().step, 7);
+  EXPECT_TRUE(VerifyCheckpoint(Place(path_))->damages.empty());
   // If told that markers count, a reader requires one.
   fs::remove(path_ + "/commit_success.txt");
-  EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 7);
-  EXPECT_EQ((*OpenCheckpoint(root_, {.commit_mode = CommitMode::kMarkerFile}))
-                ->info()
-                .step,
-            6);
+  EXPECT_EQ((*OpenCheckpoint(Place(root_)))->info().step, 7);
+  EXPECT_EQ(
+      (*OpenCheckpoint(Place(root_), {.commit_mode = CommitMode::kMarkerFile}))
+          ->info()
+          .step,
+      6);
 }
 
 // The process dies in the middle of an overwrite: neither destructors nor
@@ -205,11 +206,11 @@ TEST_F(MarkerCommitTest, ACrashedOverwriteLosesNothing) {
   int exit_status = 0;
   ASSERT_EQ(::waitpid(child, &exit_status, 0), child);
   ASSERT_EQ(exit_status, 0);
-  EXPECT_EQ(LoadCheckpoint(path_).status().code(),
+  EXPECT_EQ(LoadCheckpoint(Place(path_)).status().code(),
             StatusCode::kFailedPrecondition);
   EXPECT_EQ(Taken(CleanupTemporaryPaths(root_)).restored,
             std::vector<std::string>{path_});
-  EXPECT_EQ(Taken(LoadCheckpoint(path_)).tree, old);
+  EXPECT_EQ(Taken(LoadCheckpoint(Place(path_))).tree, old);
   EXPECT_EQ(Names(), std::vector<std::string>{"7"});
 }
 
@@ -236,7 +237,8 @@ TEST_F(MarkerCommitTest, DirectoriesGetExactlyTheirPermissions) {
 }
 
 TEST_F(MarkerCommitTest, ADirectoryIsPrivateFromTheStart) {
-  auto pending = PendingCheckpoint::Begin(path_, {.directory_mode = 0500});
+  auto pending =
+      PendingCheckpoint::Begin(Place(path_), {.directory_mode = 0500});
   ASSERT_TRUE(pending.ok());
   EXPECT_EQ(PermissionsOf((*pending)->directory()), 0700u);
 }

@@ -42,7 +42,7 @@ Status CheckStillThat(const Place& place, const OpenOptions& options,
   const std::vector<ItemPlace>& items = found.items;
   if (items[0].is_named_by_file) return Status();
   if (!IsFinished(found.directory, options.commit_mode)) {
-    return IncompleteError(found.info.path);
+    return IncompleteError(Place(found.info.path));
   }
   const bool is_sure = found.metadata_text.has_value() &&
                        std::none_of(items.begin(), items.end(), IsBare);

@@ -81,7 +81,7 @@ std::string TextOfTree(const Tree& tree) {
 std::string TextOfLoaded(const std::string& path) {
   LoadOptions options;
   options.run.thread_count = 1;
-  const Result<LoadResult> loaded = LoadCheckpoint(path, options);
+  const Result<LoadResult> loaded = LoadCheckpoint(Place(path), options);
   return loaded.ok() ? TextOfTree(loaded->tree) : loaded.status().ToString();
 }
 
@@ -194,12 +194,12 @@ TEST_P(RemoteCommitTest, SavesAndLoadsEveryLayout) {
         EXPECT_TRUE(*IsCheckpointFinalized(path));
         const std::string loaded = TextOfLoaded(path);
         EXPECT_THAT(loaded, HasSubstr(old_.substr(1, old_.size() - 2)));
-        const auto report = VerifyCheckpoint(path);
+        const auto report = VerifyCheckpoint(Place(path));
         ASSERT_TRUE(report.ok()) << report.status().ToString();
         EXPECT_TRUE(report->damages.empty())
             << report->damages[0].status.ToString();
         EXPECT_EQ(SaveNumber(path, 2).code(), StatusCode::kAlreadyExists);
-        EXPECT_FALSE(HasLease(path));
+        EXPECT_FALSE(HasLease(Place(path)));
       }
     }
   }
@@ -300,7 +300,7 @@ TEST_P(RemoteCommitTest, ADeadProcessLeavesTheOldOrTheNew) {
       SCOPED_TRACE("request " + std::to_string(k) + (acts ? " acted" : ""));
       EXPECT_EQ(TextOfLoaded(One("6")), old_);
       const bool is_there = *IsCheckpointFinalized(One("7"));
-      const Status opened = LoadCheckpoint(One("7")).status();
+      const Status opened = LoadCheckpoint(Place(One("7"))).status();
       EXPECT_EQ(opened.ok(), is_there) << opened.ToString();
       EXPECT_EQ(TextOfLoaded("mem://one/run"), is_there ? new_ : old_);
       const Status again = SaveNumber(One("7"), 2, is_there);
@@ -370,7 +370,7 @@ TEST_P(RemoteCommitTest, ADeadTakeOverIsTakenOver) {
       }
       SCOPED_TRACE("requests " + std::to_string(j) + ", " + std::to_string(k));
       const bool is_there = *IsCheckpointFinalized(One("7"));
-      EXPECT_EQ(LoadCheckpoint(One("7")).ok(), is_there);
+      EXPECT_EQ(LoadCheckpoint(Place(One("7"))).ok(), is_there);
       const Status again = SaveNumber(One("7"), 2, is_there);
       EXPECT_TRUE(again.ok()) << again.ToString();
       EXPECT_EQ(TextOfLoaded(One("7")), new_);
@@ -407,7 +407,7 @@ TEST_P(RemoteCommitTest, AFailedRequestLeavesTheOldOrTheNew) {
           const std::string loaded = TextOfLoaded(One("7"));
           EXPECT_TRUE(loaded == old_ || loaded == new_) << loaded;
         } else {
-          EXPECT_FALSE(LoadCheckpoint(One("7")).ok());
+          EXPECT_FALSE(LoadCheckpoint(Place(One("7"))).ok());
         }
         memory_->AdvanceTime(int64_t{61} * 1'000'000'000);
         const Status again = SaveNumber(One("7"), 2, is_there || is_overwrite);
@@ -461,13 +461,13 @@ TEST_P(RemoteCommitTest, OfTwoSaversOneWins) {
     if (!first.ok() && !second.ok()) {
       // The first wrote a name at the very moment when it lost the lease.
       EXPECT_EQ(second.code(), StatusCode::kAlreadyExists);
-      EXPECT_FALSE(LoadCheckpoint(One("7")).ok());
+      EXPECT_FALSE(LoadCheckpoint(Place(One("7"))).ok());
       continue;
     }
     first_wins += first.ok();
     second_wins += second.ok();
     EXPECT_EQ(TextOfLoaded(One("7")), first.ok() ? old_ : new_);
-    const auto report = VerifyCheckpoint(One("7"));
+    const auto report = VerifyCheckpoint(Place(One("7")));
     ASSERT_TRUE(report.ok()) << report.status().ToString();
     EXPECT_TRUE(report->damages.empty())
         << report->damages[0].file << ": "
@@ -506,7 +506,7 @@ TEST_P(RemoteCommitTest, OfTwoOverwritersNoneDestroysTheOthers) {
     EXPECT_EQ(TextOfLoaded(One("7")), first.ok()    ? old_
                                       : second.ok() ? new_
                                                     : third);
-    const auto report = VerifyCheckpoint(One("7"));
+    const auto report = VerifyCheckpoint(Place(One("7")));
     ASSERT_TRUE(report.ok()) << report.status().ToString();
     EXPECT_TRUE(report->damages.empty());
     const Status again = SaveNumber(One("7"), 2, true);
@@ -519,11 +519,11 @@ TEST_P(RemoteCommitTest, OfTwoOverwritersNoneDestroysTheOthers) {
 // A removal that was marked continues only while no process saves there again.
 TEST_P(RemoteCommitTest, ARemovalLeavesWhatIsSavedThereSince) {
   ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
-  ASSERT_TRUE(MarkForDeletion(One("7")).ok());
+  ASSERT_TRUE(MarkForDeletion(Place(One("7"))).ok());
   ASSERT_TRUE(SaveNumber(Two("7"), 2).ok());
-  ASSERT_TRUE(RemoveMarked(One("7")).ok());
+  ASSERT_TRUE(RemoveMarked(Place(One("7"))).ok());
   EXPECT_EQ(TextOfLoaded(One("7")), new_);
-  ASSERT_TRUE(MarkForDeletion(One("7")).ok());
+  ASSERT_TRUE(MarkForDeletion(Place(One("7"))).ok());
   // While it runs, another process arrives and has to wait.
   SetLeaseSleepForTest([](double) {});
   Status second;
@@ -531,7 +531,7 @@ TEST_P(RemoteCommitTest, ARemovalLeavesWhatIsSavedThereSince) {
     if (kind == BucketRequest::kDeleteAll) second = SaveNumber(Two("7"), 3);
     return Status();
   });
-  EXPECT_TRUE(RemoveMarked(One("7")).ok());
+  EXPECT_TRUE(RemoveMarked(Place(One("7"))).ok());
   one_->SetHook(nullptr);
   EXPECT_EQ(second.code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(memory_->object_count(), 0u);
@@ -589,7 +589,7 @@ TEST_P(RemoteCommitTest, OfTwoInterleavedSaversAtMostOneWins) {
       SCOPED_TRACE("requests " + std::to_string(k) + ", " + std::to_string(j) +
                    ": " + first.ToString() + " / " + second.ToString());
       EXPECT_FALSE(first.ok() && second.ok());
-      const Result<LoadResult> loaded = LoadCheckpoint(One("7"));
+      const Result<LoadResult> loaded = LoadCheckpoint(Place(One("7")));
       EXPECT_EQ(loaded.ok(), first.ok() || second.ok());
       if (loaded.ok()) {
         EXPECT_EQ(TextOfTree(loaded->tree), first.ok() ? old_ : new_);
@@ -654,7 +654,7 @@ TEST_P(RemoteCommitTest, AskingTheServerNeverTakesALeaseFromARival) {
       } while (version.back() != digit && GetParam());
       return Status();
     });
-    const auto taken = SaveLease::Take(One("7"));
+    const auto taken = SaveLease::Take(Place(One("7")));
     fresh->SetHook(nullptr);
     ASSERT_EQ(put_count, 3);
     EXPECT_EQ(taken->CheckHeld().code(), StatusCode::kFailedPrecondition);
@@ -671,7 +671,7 @@ TEST_P(RemoteCommitTest, AsksAgainWhenTheLeaseHasGoneWhileTheServerWasAsked) {
                ? memory_->Delete(key)
                : Status();
   });
-  const auto taken = SaveLease::Take(One("7"));
+  const auto taken = SaveLease::Take(Place(One("7")));
   one_->SetHook(nullptr);
   ASSERT_TRUE(taken.ok()) << taken.status().ToString();
   EXPECT_EQ(put_count, 5);  // taken, tested, taken again, tested twice
@@ -680,7 +680,7 @@ TEST_P(RemoteCommitTest, AsksAgainWhenTheLeaseHasGoneWhileTheServerWasAsked) {
 
 TEST_P(RemoteCommitTest, WaitsForWhoCommitsAndThenSeesTheMarker) {
   ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
-  auto begun = RemoteCommit::Begin(One("8"), false);
+  auto begun = RemoteCommit::Begin(Place(One("8")), false);
   ASSERT_TRUE(begun.ok()) << begun.status().ToString();
   ASSERT_TRUE((*begun)->WriteBegun(5).ok());
   int sleep_count = 0;
@@ -707,9 +707,9 @@ TEST_P(RemoteCommitTest, WaitsForWhoCommitsAndThenSeesTheMarker) {
 
 TEST_P(RemoteCommitTest, TheLeaseOfARemovalHidesACheckpoint) {
   ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
-  ASSERT_TRUE(MarkForDeletion(One("7")).ok());
-  EXPECT_TRUE(IsMarkedForDeletion(One("7")));
-  EXPECT_EQ(LoadCheckpoint(One("7")).status().code(),
+  ASSERT_TRUE(MarkForDeletion(Place(One("7"))).ok());
+  EXPECT_TRUE(IsMarkedForDeletion(Place(One("7"))));
+  EXPECT_EQ(LoadCheckpoint(Place(One("7"))).status().code(),
             StatusCode::kFailedPrecondition);
   const auto cleaned = CleanupTemporaryPaths("mem://one/run");
   ASSERT_TRUE(cleaned.ok());
@@ -752,7 +752,7 @@ TEST_P(RemoteCommitTest, WhatChangesWhileItIsReadIsDataLoss) {
       {{"w", Tree(Array::FromBytes(DType::kFloat32, {3 << 10, 1 << 10},
                                    values.data()))}});
   ASSERT_TRUE(Save(One("7"), tree, QuietOptions()).ok());
-  const auto opened = OpenCheckpoint(One("7"));
+  const auto opened = OpenCheckpoint(Place(One("7")));
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   const Result<ListPage> page = memory_->List({});
   for (const ObjectEntry& object : page->objects) {

@@ -43,7 +43,7 @@ class RemoteReadTest : public testing::Test {
     const auto saved = Save(path, tree, quick);
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
     const auto store = Place(path).OpenStore();
-    ASSERT_TRUE(WalkFiles(path, [&](const WalkedFile& file) {
+    ASSERT_TRUE(WalkFiles(Place(path), [&](const WalkedFile& file) {
                   const Bytes content = store->Read(file.path).value();
                   mem_.Put("ckpt/" + file.path, content.view());
                 }).ok());
@@ -87,7 +87,7 @@ TEST_F(RemoteReadTest, TwentyThousandLeavesOpenInThreeRoundTripsAndAList) {
   SaveToBucket(ManyLeaves(kLeafCount));
   OpenOptions options;
   options.stored_sizes = true;
-  const auto opened = OpenCheckpoint(kUrl, options);
+  const auto opened = OpenCheckpoint(Place(kUrl), options);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   EXPECT_EQ((*opened)->leaves().size(), size_t{kLeafCount});
   for (const LeafInfo& leaf : (*opened)->leaves()) {
@@ -105,7 +105,7 @@ TEST_F(RemoteReadTest, LeavesAloneTakeFourRequestsAndAList) {
   const Tree tree = ManyLeaves(300);
   SaveToBucket(tree);
   const OpenOptions options{.leaves_only = true};
-  const auto opened = OpenCheckpoint(kUrl, options);
+  const auto opened = OpenCheckpoint(Place(kUrl), options);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   ASSERT_EQ((*opened)->leaves().size(), 300u);
   EXPECT_EQ(Gets(), 4u) << testing::PrintToString(mem_.bucket->requests());
@@ -126,17 +126,18 @@ TEST_F(RemoteReadTest, WhatTellsOfTheLeavesIsChecked) {
         Place(kUrl).OpenStore()->Read(name).value().ToString();
     content[content.size() / 2] ^= 1;
     mem_.Put("ckpt/" + name, content);
-    EXPECT_EQ(OpenCheckpoint(kUrl, leaves_only).status().code(),
+    EXPECT_EQ(OpenCheckpoint(Place(kUrl), leaves_only).status().code(),
               StatusCode::kDataLoss)
         << name;
   }
   // A file that is not read is not checked, but must exist.
   SaveToBucket(ManyLeaves(3));
   mem_.Put("ckpt/_CHECKPOINT_METADATA", "{}");
-  EXPECT_EQ(OpenCheckpoint(kUrl, {}).status().code(), StatusCode::kDataLoss);
-  EXPECT_TRUE(OpenCheckpoint(kUrl, leaves_only).ok());
+  EXPECT_EQ(OpenCheckpoint(Place(kUrl), {}).status().code(),
+            StatusCode::kDataLoss);
+  EXPECT_TRUE(OpenCheckpoint(Place(kUrl), leaves_only).ok());
   ASSERT_TRUE(Place(kUrl).OpenStore()->Delete("_CHECKPOINT_METADATA").ok());
-  EXPECT_EQ(OpenCheckpoint(kUrl, leaves_only).status().code(),
+  EXPECT_EQ(OpenCheckpoint(Place(kUrl), leaves_only).status().code(),
             StatusCode::kDataLoss);
 }
 
@@ -150,7 +151,7 @@ TEST_F(RemoteReadTest, LoadsWhatWasSaved) {
       options.use_ocdbt = use_ocdbt;
       options.zarr_format = zarr_format;
       SaveToBucket(tree, options);
-      const auto loaded = LoadCheckpoint(std::string(kUrl), {});
+      const auto loaded = LoadCheckpoint(Place(std::string(kUrl)), {});
       ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
       ExpectSame(loaded->tree, tree);
       EXPECT_EQ(mem_.bucket->counters().of(BucketRequest::kHead), 0u);
@@ -185,7 +186,7 @@ TEST_F(RemoteReadTest, ManyRequestsAreInFlight) {
     });
     return Status();
   });
-  const auto loaded = LoadCheckpoint(std::string(kUrl), {});
+  const auto loaded = LoadCheckpoint(Place(std::string(kUrl)), {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   ExpectSame(loaded->tree, tree);
   EXPECT_FALSE(is_late);
@@ -205,7 +206,7 @@ TEST_F(RemoteReadTest, LargeChunksComeInPlaceAndInParts) {
     options.compression = compression;
     options.chunk_bytes_target = 0;
     SaveToBucket(tree, options);
-    const auto loaded = LoadCheckpoint(std::string(kUrl), {});
+    const auto loaded = LoadCheckpoint(Place(std::string(kUrl)), {});
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
     ExpectSame(loaded->tree, tree);
   }
@@ -223,7 +224,7 @@ TEST_F(RemoteReadTest, ARowOfASubChunkedArrayTakesFewRequests) {
       options.compression = compression;
       options.chunk_bytes_target = 1 << 20;
       SaveToBucket(tree, options);
-      const auto opened = OpenCheckpoint(kUrl, {});
+      const auto opened = OpenCheckpoint(Place(kUrl), {});
       ASSERT_TRUE(opened.ok()) << opened.status().ToString();
       mem_.bucket->ResetCounters();
       const auto row = (*opened)->ReadBox(0, {321, 0}, {1, 8192});
@@ -245,7 +246,7 @@ TEST_F(RemoteReadTest, ABoxOfManyChunksReadsThemAtOnce) {
   options.chunk_bytes_target = 64 << 10;
   options.use_ocdbt = false;
   SaveToBucket(tree, options);
-  const auto opened = OpenCheckpoint(kUrl, {});
+  const auto opened = OpenCheckpoint(Place(kUrl), {});
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   const auto box = (*opened)->ReadBox(0, {10, 5}, {200, 4000});
   ASSERT_TRUE(box.ok()) << box.status().ToString();
@@ -260,10 +261,10 @@ TEST_F(RemoteReadTest, ABoxOfManyChunksReadsThemAtOnce) {
 
 TEST_F(RemoteReadTest, AReplacedObjectIsNeverMixedIn) {
   SaveToBucket(ManyLeaves(5));
-  const auto opened = OpenedCheckpoint::Open(kUrl, {});
+  const auto opened = OpenedCheckpoint::Open(Place(kUrl), {});
   ASSERT_TRUE(opened.ok());
   // Another save stores other data under the names that were seen.
-  const auto names = ListDirectory(std::string(kUrl) + "/d");
+  const auto names = ListDirectory(Place(std::string(kUrl) + "/d"));
   ASSERT_TRUE(names.ok());
   for (const std::string& name : *names) {
     mem_.memory->Damage("ckpt/d/" + name, 0);
@@ -288,7 +289,7 @@ TEST_F(RemoteReadTest, OpensWhereNothingCanBeListed) {
   MemBucketForTest web(NoLists());
   mem_ = web;
   SaveToBucket(tree);
-  const auto loaded = LoadCheckpoint(std::string(kUrl), {});
+  const auto loaded = LoadCheckpoint(Place(std::string(kUrl)), {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   ExpectSame(loaded->tree, tree);
 }

@@ -70,11 +70,11 @@ class FilesMover {
     HF_ASSIGN_OR_RETURN(const local::DirectoryTree tree,
                         local::ListTree(source_));
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                        EntriesBelow(source_));
+                        EntriesBelow(Place(source_)));
     FileStore store(target_);
     // Until Finish the target is marked as begun and not committed, so that a
     // crash leaves nothing that could be taken for a checkpoint.
-    HF_RETURN_IF_ERROR(WriteBegunMetadata(source_, store));
+    HF_RETURN_IF_ERROR(WriteBegunMetadata(Place(source_), store));
     // Parent directories come last in the list.
     for (auto it = tree.directories.rbegin(); it != tree.directories.rend();
          ++it) {
@@ -205,7 +205,7 @@ Status EmptyBegunOnly(const Place& directory) {
     // Remove this file last: it shows that the directory is not a checkpoint.
     if (name == kCheckpointMetadataFile) continue;
     const std::string path = (directory / name).path();
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(path)));
     if (kind == PathKind::kDirectory) {
       HF_RETURN_IF_ERROR(local::RemoveTree(path));
     } else if (::unlink(path.c_str()) != 0 && errno != ENOENT) {

@@ -181,7 +181,7 @@ Status PendingCheckpoint::PutAside() {
   const ReferenceLock lock(final_place_.parent());
   HF_RETURN_IF_ERROR(CheckNothingNeeds(final_place_, options_.result_id));
   replaced_at_ = ReplacedPlace(final_place_).path();
-  const Status put_aside = PublishDirectory(final_place_, replaced_at_);
+  const Status put_aside = PublishDirectory(final_place_, Place(replaced_at_));
   return put_aside.code() == StatusCode::kUnimplemented ? PutAsideByFiles()
                                                         : put_aside;
 }
@@ -224,7 +224,7 @@ void PendingCheckpoint::Abort() {
   }
   const Result<bool> is_aside = replaced_.IsAt(replaced_at_);
   if (is_aside.ok() && *is_aside) {
-    (void)GiveName(replaced_at_, final_place_);
+    (void)GiveName(Place(replaced_at_), final_place_);
   }
 }
 
@@ -362,7 +362,7 @@ void PendingCheckpoint::UndoRename() {
   if (undone.code() != StatusCode::kAlreadyExists) return;
   // A rival has taken the temporary name meanwhile.
   const std::string aside = directory() + "-" + std::to_string(::getpid());
-  (void)PublishDirectory(final_place_, aside);
+  (void)PublishDirectory(final_place_, Place(aside));
   (void)lock_.Remove(aside);
 }
 

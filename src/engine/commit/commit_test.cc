@@ -22,7 +22,7 @@ class CommitTest : public testing::Test {
 };
 
 TEST_F(CommitTest, ExistsOnlyAfterCommit) {
-  auto pending = PendingCheckpoint::Begin(path_);
+  auto pending = PendingCheckpoint::Begin(Place(path_));
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   Touch((*pending)->directory() + "/_METADATA");
   EXPECT_FALSE(fs::exists(path_));
@@ -33,7 +33,7 @@ TEST_F(CommitTest, ExistsOnlyAfterCommit) {
 
 TEST_F(CommitTest, AbandonedLeavesNothing) {
   {
-    auto pending = PendingCheckpoint::Begin(path_);
+    auto pending = PendingCheckpoint::Begin(Place(path_));
     ASSERT_TRUE(pending.ok());
     Touch((*pending)->directory() + "/half");
   }
@@ -41,9 +41,9 @@ TEST_F(CommitTest, AbandonedLeavesNothing) {
 }
 
 TEST_F(CommitTest, OneSaveAtATime) {
-  auto first = PendingCheckpoint::Begin(path_);
+  auto first = PendingCheckpoint::Begin(Place(path_));
   ASSERT_TRUE(first.ok());
-  EXPECT_EQ(PendingCheckpoint::Begin(path_).status().code(),
+  EXPECT_EQ(PendingCheckpoint::Begin(Place(path_)).status().code(),
             StatusCode::kAlreadyExists);
   EXPECT_TRUE(fs::exists((*first)->directory()));
 }
@@ -51,13 +51,13 @@ TEST_F(CommitTest, OneSaveAtATime) {
 TEST_F(CommitTest, RemovesWhatADeadSaveLeft) {
   fs::create_directories(path_ + ".orbax-checkpoint-tmp/d");
   Touch(path_ + ".orbax-checkpoint-tmp/d/old");
-  auto pending = PendingCheckpoint::Begin(path_);
+  auto pending = PendingCheckpoint::Begin(Place(path_));
   ASSERT_TRUE(pending.ok());
   EXPECT_TRUE(fs::is_empty((*pending)->directory()));
 }
 
 TEST_F(CommitTest, DestinationThatAppearsMeanwhileSurvives) {
-  auto pending = PendingCheckpoint::Begin(path_);
+  auto pending = PendingCheckpoint::Begin(Place(path_));
   ASSERT_TRUE(pending.ok());
   fs::create_directories(path_);
   Touch(path_ + "/somebody_elses");
@@ -68,23 +68,24 @@ TEST_F(CommitTest, DestinationThatAppearsMeanwhileSurvives) {
 TEST_F(CommitTest, OverwriteReplacesACheckpointOnly) {
   fs::create_directories(path_);
   Touch(path_ + "/_METADATA");
-  auto pending = PendingCheckpoint::Begin(path_, {.overwrite = true});
+  auto pending = PendingCheckpoint::Begin(Place(path_), {.overwrite = true});
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   Touch((*pending)->directory() + "/new");
   ASSERT_TRUE((*pending)->Commit().ok());
   EXPECT_TRUE(fs::exists(path_ + "/new"));
   EXPECT_FALSE(fs::exists(path_ + "/_METADATA"));
-  EXPECT_EQ(
-      PendingCheckpoint::Begin(path_, {.overwrite = true}).status().code(),
-      StatusCode::kFailedPrecondition);  // "new" is not a checkpoint
+  EXPECT_EQ(PendingCheckpoint::Begin(Place(path_), {.overwrite = true})
+                .status()
+                .code(),
+            StatusCode::kFailedPrecondition);  // "new" is not a checkpoint
 }
 
 TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
   fs::create_directories(path_);
-  EXPECT_EQ(PendingCheckpoint::Begin(path_).status().code(),
+  EXPECT_EQ(PendingCheckpoint::Begin(Place(path_)).status().code(),
             StatusCode::kAlreadyExists);
   const CommitOptions options{.takes_empty_directory = true};
-  auto pending = PendingCheckpoint::Begin(path_, options);
+  auto pending = PendingCheckpoint::Begin(Place(path_), options);
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   Touch((*pending)->directory() + "/_METADATA");
   // A file that appears meanwhile is kept, even a hidden one.
@@ -92,9 +93,9 @@ TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
   EXPECT_EQ((*pending)->Commit().code(), StatusCode::kAlreadyExists);
   EXPECT_TRUE(fs::exists(path_ + "/.somebody_elses"));
   pending->reset();
-  EXPECT_FALSE(PendingCheckpoint::Begin(path_, options).ok());
+  EXPECT_FALSE(PendingCheckpoint::Begin(Place(path_), options).ok());
   fs::remove(path_ + "/.somebody_elses");
-  pending = PendingCheckpoint::Begin(path_, options);
+  pending = PendingCheckpoint::Begin(Place(path_), options);
   ASSERT_TRUE(pending.ok());
   Touch((*pending)->directory() + "/_METADATA");
   ASSERT_TRUE((*pending)->Commit().ok());
@@ -103,7 +104,7 @@ TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
 
 // Nothing may be removed by its name from the directory of a running save.
 TEST_F(CommitTest, WhatSomebodyHasPutInItsPlaceIsNotPublished) {
-  auto pending = PendingCheckpoint::Begin(path_);
+  auto pending = PendingCheckpoint::Begin(Place(path_));
   ASSERT_TRUE(pending.ok());
   const std::string temporary = (*pending)->directory();
   fs::remove_all(temporary);
@@ -120,10 +121,10 @@ TEST_F(CommitTest, WhatSomebodyHasPutInItsPlaceIsNotPublished) {
 TEST_F(CommitTest, ASaveThatIsWrittenInPlaceIsNotReplaced) {
   fs::create_directories(path_);
   Touch(path_ + "/_METADATA");
-  auto renamed = PendingCheckpoint::Begin(path_, {.overwrite = true});
+  auto renamed = PendingCheckpoint::Begin(Place(path_), {.overwrite = true});
   ASSERT_TRUE(renamed.ok());
   auto in_place = PendingCheckpoint::Begin(
-      path_, {.overwrite = true, .mode = CommitMode::kMarkerFile});
+      Place(path_), {.overwrite = true, .mode = CommitMode::kMarkerFile});
   ASSERT_TRUE(in_place.ok());
   Touch(path_ + "/half");
   EXPECT_EQ((*renamed)->Commit().code(), StatusCode::kAlreadyExists);
@@ -131,31 +132,32 @@ TEST_F(CommitTest, ASaveThatIsWrittenInPlaceIsNotReplaced) {
 }
 
 TEST_F(CommitTest, ASaveThatHasEndedKeepsNobodyOut) {
-  auto first = PendingCheckpoint::Begin(path_);
+  auto first = PendingCheckpoint::Begin(Place(path_));
   ASSERT_TRUE(first.ok());
   Touch((*first)->directory() + "/_METADATA");
   ASSERT_TRUE((*first)->Commit().ok());
-  auto second = PendingCheckpoint::Begin(path_, {.overwrite = true});
+  auto second = PendingCheckpoint::Begin(Place(path_), {.overwrite = true});
   ASSERT_TRUE(second.ok()) << second.status().ToString();
   EXPECT_TRUE((*second)->Commit().ok());
 }
 
 TEST_F(CommitTest, RefusesNamesThatMeanTemporary) {
-  EXPECT_EQ(
-      PendingCheckpoint::Begin(path_ + ".orbax-checkpoint-tmp").status().code(),
-      StatusCode::kInvalidArgument);
-  EXPECT_EQ(PendingCheckpoint::Begin("/").status().code(),
+  EXPECT_EQ(PendingCheckpoint::Begin(Place(path_ + ".orbax-checkpoint-tmp"))
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(PendingCheckpoint::Begin(Place("/")).status().code(),
             StatusCode::kInvalidArgument);
 }
 
 TEST_F(CommitTest, MakesMissingParents) {
   const std::string deep = root_ + "/a/b/c";
-  auto pending = PendingCheckpoint::Begin(deep);
+  auto pending = PendingCheckpoint::Begin(Place(deep));
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   ASSERT_TRUE((*pending)->Commit().ok());
   EXPECT_TRUE(fs::is_directory(deep));
   Touch(root_ + "/file");
-  EXPECT_EQ(PendingCheckpoint::Begin(root_ + "/file/x").status().code(),
+  EXPECT_EQ(PendingCheckpoint::Begin(Place(root_ + "/file/x")).status().code(),
             StatusCode::kFailedPrecondition);
 }
 

@@ -193,7 +193,7 @@ Status Begin(const Place& place, const std::string& item,
 }
 
 Status CheckNoLink(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(path)));
   if (kind != PathKind::kSymlink) return Status();
   return InvalidArgumentError(
       "Cannot delete a checkpoint through a symlink: " + path + ".");

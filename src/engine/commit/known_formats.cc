@@ -691,7 +691,7 @@ std::string WhatFileIs(const Place& file) {
   Place real = file;
   if (!file.is_remote()) {
     std::error_code error;
-    real = std::filesystem::canonical(file.path(), error).string();
+    real = Place(std::filesystem::canonical(file.path(), error).string());
     if (error) {
       const auto target = std::filesystem::read_symlink(file.path(), error);
       if (error) return "";

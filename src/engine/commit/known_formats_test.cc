@@ -168,7 +168,7 @@ TEST_F(KnownFormatsTest, SaysWhatEachIsAndWhatToDo) {
   for (const Sample& sample : Samples()) {
     const KnownFormat& row = RowOf(sample.id);
     const std::string path = Write(sample);
-    const Status status = FindCheckpoint(path, {}).status();
+    const Status status = FindCheckpoint(Place(path), {}).status();
     const std::string message(status.message());
     EXPECT_EQ(status.code(), StatusCode::kNotFound) << sample.path << message;
     if (row.is_read()) continue;
@@ -217,17 +217,17 @@ TEST_F(KnownFormatsTest, UnknownThingsGetTheListOfWhatIsRead) {
             "files of torch.save, npz files of numpy, torch's distributed "
             "checkpoints (DCP) and Megatron's torch_dist and zarr");
   const Sample file = {"", "m.model", "\x01\xff\x02"};
-  EXPECT_THAT(FindCheckpoint(Write(file), {}).status().message(),
+  EXPECT_THAT(FindCheckpoint(Place(Write(file)), {}).status().message(),
               HasSubstr("holdfast reads " + read));
   const Sample directory = {"", "m/", "", {"a.txt", "b.txt", "c", "d", "e"}};
-  EXPECT_THAT(FindCheckpoint(Write(directory), {}).status().message(),
+  EXPECT_THAT(FindCheckpoint(Place(Write(directory)), {}).status().message(),
               testing::AllOf(HasSubstr("it holds a.txt, b.txt, c and 2 more"),
                              HasSubstr("holdfast reads " + read)));
 }
 
 TEST_F(KnownFormatsTest, ALinkToNothing) {
   fs::create_symlink("999", scratch_ / "latest");
-  const Status status = FindCheckpoint(scratch_ / "latest", {}).status();
+  const Status status = FindCheckpoint(Place(scratch_ / "latest"), {}).status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr("it is a link to 999"));
 }
@@ -242,7 +242,7 @@ TEST_F(KnownFormatsTest, UnmergedPartsAreNeverRead) {
                "",
                {below + "ocdbt.process_0/manifest.ocdbt",
                 below + "ocdbt.process_1/manifest.ocdbt"}});
-    const Status status = FindCheckpoint(path, {}).status();
+    const Status status = FindCheckpoint(Place(path), {}).status();
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
     EXPECT_THAT(status.message(), HasSubstr("ocdbt.process_0"));
     EXPECT_THAT(status.message(), HasSubstr("holdfast rescue"));

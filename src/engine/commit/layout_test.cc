@@ -21,7 +21,8 @@ class LayoutTest : public testing::Test {
   }
   Result<FoundCheckpoint> Find(const std::string& name,
                                OpenOptions options = {}) {
-    return FindCheckpoint(name.empty() ? root_ : root_ + "/" + name, options);
+    return FindCheckpoint(Place(name.empty() ? root_ : root_ + "/" + name),
+                          options);
   }
 
   ScratchDirectory scratch_;

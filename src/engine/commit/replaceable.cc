@@ -356,8 +356,8 @@ Status HoldsMoreError(const std::string& path, std::string_view file) {
 }
 
 Status CheckMayReplace(const std::string& path) {
-  HF_RETURN_IF_ERROR(CheckMayReplacePlace(path));
-  return CheckNothingNeeds(path);
+  HF_RETURN_IF_ERROR(CheckMayReplacePlace(Place(path)));
+  return CheckNothingNeeds(Place(path));
 }
 
 Status CheckMayReplacePlace(const Place& place) {
@@ -383,7 +383,7 @@ Result<std::vector<std::string>> OtherFiles(const Place& bare) {
 }
 
 Result<bool> HoldsCheckpoint(const std::string& path) {
-  return PlaceHoldsCheckpoint(path);
+  return PlaceHoldsCheckpoint(Place(path));
 }
 
 Result<bool> PlaceHoldsCheckpoint(const Place& place) {

@@ -406,16 +406,22 @@ Result<std::vector<Reference>> ReferencesOf(const Place& root,
 
 Result<bool> IsMadeFrom(const std::string& path,
                         const std::vector<std::string>& bases,
-                        const Place& target) {
+                        const Place& bare) {
+  const Place target = bare.Absolute();
+  if (!target.is_remote()) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target));
+    // A new step, the usual case: the directories of the bases, which may hold
+    // thousands of files, need not be listed.
+    if (kind == PathKind::kMissing) return false;
+  }
   std::vector<std::string> chain = {path};
   chain.insert(chain.end(), bases.begin(), bases.end());
-  ReferenceFinder finder(target.Absolute().parent());
+  ReferenceFinder finder(target.parent());
   for (const std::string& step : chain) {
     const Place place(step);
     if (IsSamePlace(place, target)) return true;
     if (place.is_remote() || target.is_remote()) continue;  // no links there
-    HF_ASSIGN_OR_RETURN(const bool links,
-                        finder.LinksTo(place, target.Absolute().name()));
+    HF_ASSIGN_OR_RETURN(const bool links, finder.LinksTo(place, target.name()));
     if (links) return true;
   }
   return false;

@@ -677,7 +677,7 @@ Result<std::unique_ptr<Item>> Item::OpenArrays(
     const std::string& directory, bool use_ocdbt,
     const std::vector<ArrayRequest>& requests, const OpenOptions& options) {
   ItemPlace place;
-  place.directory = directory;
+  place.directory = Place(directory);
   place.kind = use_ocdbt ? ItemKind::kOcdbt : ItemKind::kZarr;
   return ItemOpener(place, options).OpenArrays(requests);
 }

@@ -548,7 +548,7 @@ std::string PendingSaver::RootMetadataText(const ParsedRootRecord& root) {
 
 Result<std::unique_ptr<PendingSave>> PendingSave::Begin(
     const std::string& path, const PendingSaveOptions& options) {
-  HF_ASSIGN_OR_RETURN(auto saver, PendingSaver::Begin(path, options));
+  HF_ASSIGN_OR_RETURN(auto saver, PendingSaver::Begin(Place(path), options));
   return std::unique_ptr<PendingSave>(std::move(saver));
 }
 

@@ -79,18 +79,18 @@ Result<SaveResult> SavePlannedItem(const Place& directory, const SavePlan& plan,
 
 Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
                             const SaveOptions& options) {
-  return SaveIn(directory, tree, options, nullptr);
+  return SaveIn(Place(directory), tree, options, nullptr);
 }
 
 Result<SaveResult> SaveItemPart(const std::string& directory, const Tree& tree,
                                 const SaveOptions& options,
                                 const ProcessPart& part) {
-  return SaveIn(directory, tree, options, &part);
+  return SaveIn(Place(directory), tree, options, &part);
 }
 
 Status FinishItem(const std::string& directory,
                   const FinishItemOptions& options) {
-  HF_RETURN_IF_ERROR(CheckDirectory(directory));
+  HF_RETURN_IF_ERROR(CheckDirectory(Place(directory)));
   return CatchBadAlloc([&]() -> Status {
     FinishItemOptions complete = options;
     const SaveOptions sources = WithSources({});

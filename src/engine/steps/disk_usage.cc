@@ -75,10 +75,11 @@ bool IsOneItem(const std::vector<WalkedFile>& files) {
 
 Result<std::vector<RootEntry>> EntriesOf(const std::string& root) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(root));
+                      ListDirectory(Place(root)));
   std::vector<RootEntry> entries;
   for (const std::string& name : names) {
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(root + "/" + name));
+    HF_ASSIGN_OR_RETURN(const PathKind kind,
+                        GetPathKind(Place(root + "/" + name)));
     RootEntry entry{name, RootEntry::Kind::kOther, false, {}};
     entry.is_directory = kind == PathKind::kDirectory;
     if (entry.is_directory && name == kTrashDirectoryName) {
@@ -119,7 +120,7 @@ Status AddLooseFile(const Place& root, RootEntry& entry) {
 // A checkpoint that is not a root is treated as the only step of one, named
 // ".".
 Result<std::vector<RootEntry>> EntriesOfPath(const std::string& path) {
-  const auto place = FindCheckpoint(path, {});
+  const auto place = FindCheckpoint(Place(path), {});
   if (!place.ok() || place->info.path != path) return EntriesOf(path);
   return std::vector<RootEntry>{{".", RootEntry::Kind::kStep, true, {}}};
 }
@@ -128,9 +129,9 @@ Status WalkEntry(const std::string& root, RootEntry& entry) {
   const auto keep = [&](const WalkedFile& file) {
     entry.files.push_back(file);
   };
-  if (!entry.is_directory) return AddLooseFile(root, entry);
-  const Status walked =
-      WalkFiles(entry.name == "." ? root : root + "/" + entry.name, keep);
+  if (!entry.is_directory) return AddLooseFile(Place(root), entry);
+  const Status walked = WalkFiles(
+      Place(entry.name == "." ? root : root + "/" + entry.name), keep);
   // Another process removed it in the meantime.
   return walked.code() == StatusCode::kNotFound ? Status() : walked;
 }
@@ -189,7 +190,7 @@ class UsageCounter {
 
 Result<DiskUsage> MeasureDiskUsage(const std::string& root) {
   const std::string base = AbsolutePath(root);
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(base));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(base)));
   if (kind == PathKind::kMissing) {
     return NotFoundError("du " + base + ": no such directory");
   }

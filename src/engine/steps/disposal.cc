@@ -70,7 +70,7 @@ Status MoveInBucket(const Place& root, const std::vector<std::string>& names,
   for (const std::string& name : names) {
     const std::string target =
         bucket + "/" + directory + "/" + name + "-" + TimeText();
-    HF_RETURN_IF_ERROR(MoveStep(root / name, AbsolutePath(target)));
+    HF_RETURN_IF_ERROR(MoveStep(root / name, Place(AbsolutePath(target))));
   }
   return Status();
 }
@@ -136,11 +136,11 @@ std::vector<std::string> DisposalLeftovers(const std::string& root) {
     // In the trash of an object store, a step may still be on its way in.
     const bool must_go = Place(step.path).can_rename()
                              ? step.is_being_removed
-                             : IsMarkedForDeletion(step.path);
+                             : IsMarkedForDeletion(Place(step.path));
     if (must_go) left.push_back(step.path);
   }
-  for (const std::string& path : UncommittedLeases(root)) {
-    if (IsMarkedForDeletion(path)) left.push_back(path);
+  for (const std::string& path : UncommittedLeases(Place(root))) {
+    if (IsMarkedForDeletion(Place(path))) left.push_back(path);
   }
   return left;
 }

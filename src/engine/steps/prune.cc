@@ -295,8 +295,8 @@ Result<std::vector<std::string>> Prune(const std::string& root,
   }
   if (names.empty()) return names;
   // A delta may have been made since the plan.
-  const ReferenceLock lock(base);
-  HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(base, names));
+  const ReferenceLock lock(Place(base));
+  HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(Place(base), names));
   for (const auto& [name, by] : needed) std::erase(names, name);
   HF_RETURN_IF_ERROR(CheckSomethingStays(base, plan));
   // In this order, an interruption leaves no delta without its base: steps that
@@ -306,7 +306,7 @@ Result<std::vector<std::string>> Prune(const std::string& root,
   for (const std::string& name : names) {
     (referrers.contains(name) ? order : last).push_back(name);
   }
-  order = ReferrersFirst(base, order);
+  order = ReferrersFirst(Place(base), order);
   order.insert(order.end(), last.begin(), last.end());
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                       TrashSteps(base, order, TrashUse::kKeep));

@@ -36,13 +36,13 @@ UniqueFd LockSnapshot(const std::string& path) {
 
 // Removes snapshots of dead processes.
 void RemoveAbandoned(const std::string& directory) {
-  const auto names = ListDirectory(directory);
+  const auto names = ListDirectory(Place(directory));
   if (!names.ok()) return;
   for (const std::string& name : *names) {
     if (name.find(kSnapshotInfix) == name.npos) continue;
     const std::string path = directory + "/" + name;
     const UniqueFd lock = LockSnapshot(path);
-    if (lock.valid()) (void)RemoveTree(path);
+    if (lock.valid()) (void)RemoveTree(Place(path));
   }
 }
 
@@ -65,7 +65,7 @@ Status LinkOrCopy(const std::string& from, const std::string& to) {
 
 // A snapshot outlives its step, but not the bases of a delta.
 Status CheckIsWhole(const std::string& source) {
-  HF_ASSIGN_OR_RETURN(const auto bases, BaseRecordsOfStep(source));
+  HF_ASSIGN_OR_RETURN(const auto bases, BaseRecordsOfStep(Place(source)));
   if (bases.empty()) return Status();
   return FailedPreconditionError(
       "snapshot of " + source + ": it is a delta, which needs its base " +
@@ -74,20 +74,20 @@ Status CheckIsWhole(const std::string& source) {
 
 Status LinkInto(const std::string& source, const std::string& target) {
   HF_RETURN_IF_ERROR(CheckIsWhole(source));
-  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(source));
+  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(Place(source)));
   // The list has parents after their children.
   for (auto directory = tree.directories.rbegin();
        directory != tree.directories.rend(); ++directory) {
-    HF_RETURN_IF_ERROR(CreateDirectoryNew(target + "/" + *directory));
+    HF_RETURN_IF_ERROR(CreateDirectoryNew(Place(target + "/" + *directory)));
   }
-  HF_ASSIGN_OR_RETURN(const auto files, EntriesBelow(source));
+  HF_ASSIGN_OR_RETURN(const auto files, EntriesBelow(Place(source)));
   for (const std::string& file : files) {
     HF_RETURN_IF_ERROR(LinkOrCopy(source + "/" + file, target + "/" + file));
   }
   // A listing that ran while the step was being removed would miss files. A
   // step is removed in one rename, so checking that its directory still exists
   // is enough.
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(source));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(source)));
   if (kind == PathKind::kDirectory) return Status();
   return NotFoundError("link " + source + ": it is gone");
 }
@@ -102,7 +102,7 @@ Status CheckSnapshot(const std::string& source, const std::string& snapshot) {
     return InvalidArgumentError(
         "Snapshot destination must be absolute, but was '" + snapshot + "'.");
   }
-  if (IsThere(source)) return Status();
+  if (IsThere(Place(source))) return Status();
   return InvalidArgumentError("Snapshot source does not exist: " + source +
                               "'.");
 }
@@ -112,15 +112,15 @@ Status CheckSnapshot(const std::string& source, const std::string& snapshot) {
 Status CreateSnapshot(const std::string& source, const std::string& snapshot) {
   HF_RETURN_IF_ERROR(CheckSnapshot(source, snapshot));
   const std::string unfinished = snapshot + ".pending_" + RandomHex32();
-  HF_RETURN_IF_ERROR(CreateDirectoryNew(unfinished));
+  HF_RETURN_IF_ERROR(CreateDirectoryNew(Place(unfinished)));
   Status made = LinkInto(source, unfinished);
-  if (made.ok()) made = PublishDirectory(unfinished, snapshot);
-  if (!made.ok()) (void)RemoveTree(unfinished);
+  if (made.ok()) made = PublishDirectory(Place(unfinished), Place(snapshot));
+  if (!made.ok()) (void)RemoveTree(Place(unfinished));
   return made;
 }
 
 Status ReleaseSnapshot(const std::string& snapshot) {
-  if (IsThere(snapshot)) return RemoveTree(snapshot);
+  if (IsThere(Place(snapshot))) return RemoveTree(Place(snapshot));
   return NotFoundError("Snapshot does not exist: " + snapshot);
 }
 
@@ -139,11 +139,11 @@ Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
                            std::string(kSnapshotInfix) +
                            std::to_string(::getpid()) + "_" +
                            std::to_string(made_count.fetch_add(1));
-  HF_RETURN_IF_ERROR(CreateDirectoryNew(path));
+  HF_RETURN_IF_ERROR(CreateDirectoryNew(Place(path)));
   // Another process may have mistaken the new directory for an abandoned one.
   UniqueFd lock = LockSnapshot(path);
   if (!lock.valid()) {
-    (void)RemoveTree(path);
+    (void)RemoveTree(Place(path));
     return UnavailableError("snapshot " + path + ": it cannot be locked");
   }
   // From here on, the destructor removes it if linking fails.
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
 }
 
 Snapshot::~Snapshot() {
-  (void)CatchBadAlloc([&] { return RemoveTree(path_); });
+  (void)CatchBadAlloc([&] { return RemoveTree(Place(path_)); });
 }
 
 }  // namespace holdfast

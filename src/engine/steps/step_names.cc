@@ -99,7 +99,7 @@ class StandardFormat : public StepNameFormat {
 
   Result<FoundStep> FindStep(const std::string& root,
                              int64_t step) const override {
-    HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(root));
+    HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(Place(root)));
     if (!is_directory) {
       return NotFoundError("Invalid base_path: " + root +
                            " does not exist or is not a directory.");
@@ -124,7 +124,7 @@ class StandardFormat : public StepNameFormat {
   }
 
   Result<std::vector<FoundStep>> FindHere(const std::string& root) const {
-    const LookScope scope(root);
+    const LookScope scope{Place(root)};
     HF_ASSIGN_OR_RETURN(const auto names, NamesIn(scope.place()));
     std::vector<FoundStep> found;
     for (const std::string& name : names) {
@@ -231,7 +231,7 @@ bool IsSameFormat(const StepNameFormat& a, const StepNameFormat& b) {
 
 Result<bool> CheckPathFinalized(const std::string& path,
                                 const CommittedBy& rule) {
-  return CheckPlaceFinalized(path, rule);
+  return CheckPlaceFinalized(Place(path), rule);
 }
 
 Result<bool> CheckPlaceFinalized(const Place& place, const CommittedBy& rule) {
@@ -251,7 +251,7 @@ bool IsPathFinalized(const std::string& path, const CommittedBy& rule) {
 
 Result<bool> CheckPathTemporary(const std::string& path,
                                 const CommittedBy& rule) {
-  return CheckPlaceTemporary(path, rule);
+  return CheckPlaceTemporary(Place(path), rule);
 }
 
 bool IsPathTemporary(const std::string& path, const CommittedBy& rule) {
@@ -369,7 +369,7 @@ Result<int64_t> StepFromCheckpointName(std::string_view name) {
 
 Result<std::vector<std::string>> TemporaryCheckpointNames(
     const std::string& root, const CommittedBy& rule) {
-  const LookScope scope(root);
+  const LookScope scope{Place(root)};
   HF_ASSIGN_OR_RETURN(const auto names, NamesIn(scope.place()));
   std::vector<std::string> temporaries;
   for (const std::string& name : names) {

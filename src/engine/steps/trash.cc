@@ -46,10 +46,10 @@ Status CheckPlainName(const std::string& name) {
 // Creates the trash, and makes its name durable.
 Status MakeTrash(const std::string& root) {
   const std::string trash = TrashPath(root);
-  const Status made = CreateDirectoryNew(trash);
-  if (made.ok()) return SyncDirectory(root);
+  const Status made = CreateDirectoryNew(Place(trash));
+  if (made.ok()) return SyncDirectory(Place(root));
   if (made.code() != StatusCode::kAlreadyExists) return made;
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(trash));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(trash)));
   return kind == PathKind::kDirectory ? Status() : made;
 }
 
@@ -80,7 +80,8 @@ Result<TrashTarget> PrepareTrash(const std::string& root, TrashUse use) {
 Result<bool> IsAnyThere(const std::string& root,
                         const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(root + "/" + name));
+    HF_ASSIGN_OR_RETURN(const PathKind kind,
+                        GetPathKind(Place(root + "/" + name)));
     if (kind != PathKind::kMissing) return true;
   }
   return false;
@@ -96,7 +97,7 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
                                                  const std::string& name,
                                                  const TrashTarget& target) {
   const std::string source = root + "/" + name;
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(source));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(source)));
   if (kind == PathKind::kMissing) return std::optional<std::string>();
   if (kind != PathKind::kDirectory) {
     return FailedPreconditionError("trash " + source + ": not a directory");
@@ -117,11 +118,11 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     if (has_no_name && target.use == TrashUse::kRemove) {
       // It is removed where it is; the trash is not needed.
       (void)::rmdir(target.directory.c_str());
-      HF_RETURN_IF_ERROR(MarkBegunOnly(source));
+      HF_RETURN_IF_ERROR(MarkBegunOnly(Place(source)));
       return std::optional<std::string>(source);
     }
     if (error == ENOENT) {
-      HF_ASSIGN_OR_RETURN(const PathKind still, GetPathKind(source));
+      HF_ASSIGN_OR_RETURN(const PathKind still, GetPathKind(Place(source)));
       if (still == PathKind::kMissing) return std::optional<std::string>();
       // The trash directory is missing: another process removed it with its
       // last step.
@@ -137,7 +138,7 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
 uint64_t BytesBelow(const std::string& path) {
   uint64_t bytes = 0;
   // A directory whose files cannot be counted is still removed.
-  (void)WalkFiles(path,
+  (void)WalkFiles(Place(path),
                   [&](const WalkedFile& file) { bytes += file.byte_count; });
   return bytes;
 }
@@ -149,18 +150,18 @@ Result<std::optional<std::string>> TrashRemoteStep(const std::string& root,
                                                    const std::string& name,
                                                    TrashUse use) {
   const std::string source = root + "/" + name;
-  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(source));
+  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(Place(source)));
   if (!is_there) return std::optional<std::string>();
   if (use == TrashUse::kRemove) {
-    HF_RETURN_IF_ERROR(MarkForDeletion(source));
+    HF_RETURN_IF_ERROR(MarkForDeletion(Place(source)));
     return std::optional<std::string>(source);
   }
-  if (IsFinished(source, CommitMode::kAuto)) {
-    HF_RETURN_IF_ERROR(WriteMissingMarker(source));
+  if (IsFinished(Place(source), CommitMode::kAuto)) {
+    HF_RETURN_IF_ERROR(WriteMissingMarker(Place(source)));
   }
   const TrashTarget target{TrashPath(root), use, false};
   const std::string path = target.PathOf(name, SystemNowNs());
-  HF_RETURN_IF_ERROR(PublishDirectory(source, path));
+  HF_RETURN_IF_ERROR(PublishDirectory(Place(source), Place(path)));
   return std::optional<std::string>(path);
 }
 
@@ -183,7 +184,7 @@ Result<std::vector<std::string>> MarkForRemoval(
   bool has_renamed = false;
   for (const TrashedStep& step : steps) {
     if (!at.can_rename()) {
-      HF_RETURN_IF_ERROR(MarkForDeletion(step.path));
+      HF_RETURN_IF_ERROR(MarkForDeletion(Place(step.path)));
       marked.push_back(step.path);
       continue;
     }
@@ -200,7 +201,7 @@ Result<std::vector<std::string>> MarkForRemoval(
     has_renamed = true;
     marked.push_back(target);
   }
-  if (has_renamed) HF_RETURN_IF_ERROR(SyncDirectory(TrashPath(root)));
+  if (has_renamed) HF_RETURN_IF_ERROR(SyncDirectory(Place(TrashPath(root))));
   return marked;
 }
 
@@ -249,8 +250,9 @@ class ComingBack {
         const auto references,
         ReferencesOf(Place(root_), step.name, Place(step.path)));
     for (const Reference& reference : references) {
-      HF_ASSIGN_OR_RETURN(const bool is_there,
-                          LeadsToAnything(root_ + "/" + reference.target));
+      HF_ASSIGN_OR_RETURN(
+          const bool is_there,
+          LeadsToAnything(Place(root_ + "/" + reference.target)));
       if (is_there || seen_.contains(reference.target)) continue;
       const TrashedStep* const found = Find(reference);
       if (found != nullptr) HF_RETURN_IF_ERROR(Add(*found));
@@ -297,7 +299,7 @@ Status CheckBasesAreThere(const Place& trashed, const Place& step) {
 // In the trash of an object store the marker shows whether a step is complete:
 // it is the last file to be copied and the first to be removed.
 bool IsHalfGone(const std::string& path) {
-  return !Place(path).can_rename() && !HasCommitMarker(path);
+  return !Place(path).can_rename() && !HasCommitMarker(Place(path));
 }
 
 }  // namespace
@@ -355,10 +357,11 @@ Result<std::vector<std::string>> TrashSteps(
   }
   if (!paths.empty()) {
     // The new names first: nothing may be deleted before both are durable.
-    const Status synced = SyncDirectory(target.directory);
+    const Status synced = SyncDirectory(Place(target.directory));
     // A missing trash held nothing any more.
     if (synced.code() != StatusCode::kNotFound) HF_RETURN_IF_ERROR(synced);
-    if (target.directory != base) HF_RETURN_IF_ERROR(SyncDirectory(base));
+    if (target.directory != base)
+      HF_RETURN_IF_ERROR(SyncDirectory(Place(base)));
   }
   HF_RETURN_IF_ERROR(failure);
   return paths;
@@ -375,15 +378,15 @@ Result<std::string> TrashStep(const std::string& root, const std::string& name,
 Result<std::vector<TrashedStep>> ListTrash(const std::string& root) {
   const std::string trash = TrashPath(AbsolutePath(root));
   std::vector<TrashedStep> steps;
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(trash));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(trash)));
   if (kind != PathKind::kDirectory) return steps;
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(trash));
+                      ListDirectory(Place(trash)));
   for (const std::string& text : names) {
     const std::optional<TrashName> name = ParseTrashName(text);
     if (!name) continue;
     const std::string path = trash + "/" + text;
-    HF_ASSIGN_OR_RETURN(const PathKind entry, GetPathKind(path));
+    HF_ASSIGN_OR_RETURN(const PathKind entry, GetPathKind(Place(path)));
     if (entry != PathKind::kDirectory) continue;
     const auto step = StepFromCheckpointName(name->name);
     steps.push_back({name->name, step.ok() ? *step : -1, path, name->time_ns,
@@ -412,20 +415,21 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
   for (const TrashedStep* step : coming.order()) {
     const Place place = Place(base) / step->name;
     done = CheckBasesAreThere(Place(step->path), place);
-    if (done.ok()) done = PublishDirectory(step->path, place);
+    if (done.ok()) done = PublishDirectory(Place(step->path), place);
     if (!done.ok()) break;
     back.push_back(step);
   }
   if (done.ok()) return base + "/" + found->name;
   // Moves all of them back, so that a refusal changes nothing.
   for (const TrashedStep* step : std::views::reverse(back)) {
-    HF_RETURN_IF_ERROR(PublishDirectory(base + "/" + step->name, step->path));
+    HF_RETURN_IF_ERROR(
+        PublishDirectory(Place(base + "/" + step->name), Place(step->path)));
   }
   return done;
 }
 
 Status RemoveTrashed(const std::string& path) {
-  if (!Place(path).can_rename()) return RemoveMarked(path);
+  if (!Place(path).can_rename()) return RemoveMarked(Place(path));
   HF_RETURN_IF_ERROR(RemoveDirectoryTree(path));
   const std::string trash = ParentPath(path);
   if (Place(trash).name() != kTrashDirectoryName) return Status();
@@ -456,7 +460,7 @@ Result<EmptiedTrash> EmptyTrash(const std::string& root, bool only_leftovers) {
 }
 
 Status RemoveDirectoryTree(const std::string& path) {
-  const Status removed = RemoveTree(path);
+  const Status removed = RemoveTree(Place(path));
   return removed.code() == StatusCode::kNotFound ? Status() : removed;
 }
 

@@ -63,7 +63,7 @@ Result<std::unique_ptr<PinnedStep>> Pin(const std::string& root,
           std::make_unique<Pinned>(step.step, *std::move(snapshot)));
     }
   }
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(path)));
   if (kind == PathKind::kMissing) return std::unique_ptr<PinnedStep>();
   return std::unique_ptr<PinnedStep>(std::make_unique<Pinned>(step.step, path));
 }

@@ -199,7 +199,7 @@ void HostRead::MakeHash() {
   AddNumber(info.init_timestamp_ns.value_or(-1), hash);
   AddText(info.checkpoint_metadata, hash);
   // All ranks of a host see one file system.
-  AddText(PlaceId(info.path), hash);
+  AddText(PlaceId(Place(info.path)), hash);
   for (const Slot& slot : slots_) {
     AddLeaf(checkpoint_.leaves()[slot.wanted.leaf], hash);
   }

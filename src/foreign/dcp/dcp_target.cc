@@ -148,7 +148,7 @@ class DcpTarget final : public FormatTarget {
   Status SyncData() override {
     if (!plan_.options.sync) return Status();
     for (const auto& file : files_) HF_RETURN_IF_ERROR(file->Sync());
-    return SyncDirectory(directory_);
+    return SyncDirectory(Place(directory_));
   }
 
   // Metadata are written last: without them, no reader takes the directory for
@@ -168,7 +168,7 @@ class DcpTarget final : public FormatTarget {
       if (is_megatron_) {
         HF_RETURN_IF_ERROR(WriteFile("metadata.json", kMegatronJson));
       }
-      return plan_.options.sync ? SyncDirectory(directory_) : Status();
+      return plan_.options.sync ? SyncDirectory(Place(directory_)) : Status();
     });
   }
 
@@ -219,7 +219,7 @@ class DcpTarget final : public FormatTarget {
   }
 
   // Reserves room for a record at the end of the last file.
-  DcpRecord Place(uint64_t byte_count) {
+  DcpRecord NextRecord(uint64_t byte_count) {
     const uint64_t bytes_max = plan_.options.shard_bytes_max != 0
                                    ? plan_.options.shard_bytes_max
                                    : kFileBytesDefault;
@@ -259,7 +259,7 @@ class DcpTarget final : public FormatTarget {
       HF_ASSIGN_OR_RETURN(planned_[i].object, ObjectBytes(leaf));
       if (planned_[i].object.empty()) return Status();
       entry.is_object = true;
-      entry.record = Place(planned_[i].object.size());
+      entry.record = NextRecord(planned_[i].object.size());
     }
     if (!names_.insert(entry.name).second) {
       return Refuse(leaf, "there are two leaves of this name");
@@ -291,7 +291,7 @@ class DcpTarget final : public FormatTarget {
       PlannedRecord record;
       record.box = box;
       record.head_bytes = file.head.size();
-      DcpRecord place = Place(file.byte_count());
+      DcpRecord place = NextRecord(file.byte_count());
       record.file = file_bytes_.size() - 1;
       record.offset = place.offset;
       record.number = record_count_++;

@@ -29,7 +29,8 @@ class DcpGolden : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     expected_ = MegatronExpected(GetParam());
-    auto opened = OpenDcp(MegatronCorpusRoot() + "/" + GetParam() + "/ckpt");
+    auto opened =
+        OpenDcp(Place(MegatronCorpusRoot() + "/" + GetParam() + "/ckpt"));
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     checkpoint_ = *std::move(opened);
   }
@@ -97,8 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Corpus, DcpGolden,
 TEST(DcpGoldenTwins, HaveTheValuesOfTheZarrCheckpoint) {
   const nlohmann::json zarr = MegatronExpected("pair_zarr_w2")["tensors"];
   for (const char* twin : {"pair_torch_dist_w2", "pair_torch_dist_head_w2"}) {
-    const auto opened =
-        OpenDcp(MegatronCorpusRoot() + "/" + twin + std::string("/ckpt"));
+    const auto opened = OpenDcp(
+        Place(MegatronCorpusRoot() + "/" + twin + std::string("/ckpt")));
     ASSERT_TRUE(opened.ok());
     for (const auto& [name, tensor] : zarr.items()) {
       const auto leaf = (*opened)->Find(name);
@@ -266,7 +267,7 @@ TEST_P(DcpTargetTest, EverythingComesBack) {
   const DcpSource source = RandomSource(cut ? 5 : 6);
   WriteDcp(source, directory.path(), is_megatron, cut);
   EXPECT_TRUE(std::filesystem::exists(directory / "__0_1.distcp"));
-  const auto opened = OpenDcp(directory.path());
+  const auto opened = OpenDcp(Place(directory.path()));
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   const auto& leaves = (*opened)->leaves();
   ASSERT_EQ(leaves.size(), source.plan.leaves.size());
@@ -407,7 +408,7 @@ std::string OpenedWith(const std::function<void(DcpMetadata&)>& change,
   };
   put("__0_0.distcp", file);
   put(".metadata", *DcpMetadataBytes(metadata, false));
-  const auto opened = OpenDcp(directory.path());
+  const auto opened = OpenDcp(Place(directory.path()));
   if (!opened.ok()) return opened.status().ToString();
   const auto read = (*opened)->Read(0);
   return read.ok() ? "OK" : read.status().ToString();

@@ -8,7 +8,7 @@ namespace holdfast::megatron {
 namespace {
 
 Status CheckDirectoryExists(const std::string& directory) {
-  HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(directory));
+  HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(Place(directory)));
   if (exists) return Status();
   return MakeError(
       StatusCode::kNotFound, "SAVE_DIR_MISSING", "FileNotFoundError",

@@ -169,18 +169,19 @@ Result<std::optional<CheckpointingConfig>> MaybeReadConfig(
 
 Result<std::optional<CheckpointingConfig>> MaybeLoadConfig(
     const std::string& checkpoint_dir, UnknownMembers unknown) {
-  return MaybeReadConfig(checkpoint_dir, unknown);
+  return MaybeReadConfig(Place(checkpoint_dir), unknown);
 }
 
 Status SaveConfig(const CheckpointingConfig& config,
                   const std::string& checkpoint_dir, bool sync) {
-  if (sync) HF_RETURN_IF_ERROR(SyncDirectory(checkpoint_dir));
+  if (sync) HF_RETURN_IF_ERROR(SyncDirectory(Place(checkpoint_dir)));
   return PutFile(Place(checkpoint_dir) / kConfigName, ConfigText(config), sync);
 }
 
 Result<bool> CheckIsDistributedCheckpoint(const std::string& checkpoint_dir) {
-  HF_ASSIGN_OR_RETURN(const auto config,
-                      MaybeReadConfig(checkpoint_dir, UnknownMembers::kIgnore));
+  HF_ASSIGN_OR_RETURN(
+      const auto config,
+      MaybeReadConfig(Place(checkpoint_dir), UnknownMembers::kIgnore));
   return config.has_value();
 }
 
@@ -203,7 +204,7 @@ Result<CheckpointingConfig> ReadConfig(const Place& checkpoint,
 
 Result<CheckpointingConfig> OpenConfig(const std::string& checkpoint_dir,
                                        UnknownMembers unknown) {
-  return ReadConfig(checkpoint_dir, unknown);
+  return ReadConfig(Place(checkpoint_dir), unknown);
 }
 
 }  // namespace holdfast::megatron

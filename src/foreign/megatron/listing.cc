@@ -161,7 +161,7 @@ Result<ObjectMetadata> ListObjects(const std::vector<std::string>& names,
 
 GetShapeDTypeFn StoredShapeDType(const std::string& root,
                                  bool allow_any_dtype) {
-  const auto store = StoreForOneRead(root);
+  const auto store = StoreForOneRead(Place(root));
   const size_t skip = JoinPath(root, "").size();
   return [store, skip, allow_any_dtype](
              const std::string& path) -> Result<std::pair<Shape, DType>> {
@@ -200,16 +200,18 @@ Result<CheckpointFiles> ListCheckpoint(const Place& place) {
 Result<TensorMetadata> LoadZarrBasedShardedMetadata(
     const std::string& checkpoint_dir, const GetShapeDTypeFn& get_shape_dtype,
     const ListOptions& options) {
-  HF_ASSIGN_OR_RETURN(const Listed listed,
-                      KeyLister(checkpoint_dir, options.recursive).List());
+  HF_ASSIGN_OR_RETURN(
+      const Listed listed,
+      KeyLister(Place(checkpoint_dir), options.recursive).List());
   return ListTensors(listed.arrays, checkpoint_dir, get_shape_dtype,
                      options.thread_count);
 }
 
 Result<ShardedMetadata> LoadShardedMetadata(const std::string& checkpoint_dir,
                                             const ListOptions& options) {
-  HF_ASSIGN_OR_RETURN(const Listed listed,
-                      KeyLister(checkpoint_dir, options.recursive).List());
+  HF_ASSIGN_OR_RETURN(
+      const Listed listed,
+      KeyLister(Place(checkpoint_dir), options.recursive).List());
   ShardedMetadata metadata;
   HF_ASSIGN_OR_RETURN(
       metadata.tensors,

@@ -83,7 +83,7 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
       continue;
     }
     SCOPED_TRACE(name);
-    const auto source = megatron::OpenMegatronZarr(ckpt);
+    const auto source = megatron::OpenMegatronZarr(Place(ckpt));
     ASSERT_TRUE(source.ok()) << source.status().ToString();
     TargetPlan plan;
     plan.options.sync = false;
@@ -106,7 +106,7 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
           << path;
     }
     EXPECT_FALSE(fs::exists(written + "/_HOLDFAST_TREE"));
-    const auto report = megatron::VerifyMegatronZarr(written);
+    const auto report = megatron::VerifyMegatronZarr(Place(written));
     ASSERT_TRUE(report.ok());
     EXPECT_TRUE(report->report.damages.empty())
         << report->report.damages[0].leaf;
@@ -120,10 +120,10 @@ TEST_F(MegatronTargetTest, BrokenMetadataOfAnArrayIsDamage) {
   const std::string ckpt = scratch / "ckpt";
   fs::copy(*corpus_ / "open/pair_zarr_w2/ckpt", ckpt,
            fs::copy_options::recursive);
-  const auto sound = megatron::OpenMegatronZarr(ckpt);
+  const auto sound = megatron::OpenMegatronZarr(Place(ckpt));
   ASSERT_TRUE(sound.ok()) << sound.status().ToString();
   std::ofstream(ckpt + "/embedding.word_embeddings.weight/.zarray") << "{";
-  const auto opened = megatron::OpenMegatronZarr(ckpt);
+  const auto opened = megatron::OpenMegatronZarr(Place(ckpt));
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   ASSERT_EQ((*opened)->leaves().size(), (*sound)->leaves().size());
   for (const LeafInfo& leaf : (*opened)->leaves()) {
@@ -185,7 +185,7 @@ TEST_F(MegatronTargetTest, KeepsWhatTheFormatCannotSay) {
   const std::string written = scratch / "written";
   const auto target = MakeMegatronZarrTarget();
   WriteAll(*target, plan, elements, written);
-  auto base = megatron::OpenMegatronZarr(written);
+  auto base = megatron::OpenMegatronZarr(Place(written));
   ASSERT_TRUE(base.ok()) << base.status().ToString();
   const auto sidecar = ParseSidecar(ReadTestFile(written + "/_HOLDFAST_TREE"));
   ASSERT_TRUE(sidecar.ok());

@@ -31,7 +31,7 @@ Result<std::string> ReadCommon(const Place& checkpoint) {
 }
 
 Result<std::string> ReadCommonFile(const std::string& checkpoint_dir) {
-  return ReadCommon(checkpoint_dir);
+  return ReadCommon(Place(checkpoint_dir));
 }
 
 Status WriteCommonFile(const std::string& checkpoint_dir,
@@ -57,7 +57,7 @@ Result<std::string> ReadObject(const Place& checkpoint,
 
 Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
                                    const ShardedObject& object) {
-  return ReadObject(checkpoint_dir, object);
+  return ReadObject(Place(checkpoint_dir), object);
 }
 
 Status WriteObjectFiles(const std::string& checkpoint_dir,

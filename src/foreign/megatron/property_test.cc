@@ -324,20 +324,20 @@ TEST(Crash, APartialSaveIsNeverACheckpointAndNeverReadsAsZeros) {
   ASSERT_EQ(waitpid(child, &state, 0), child);
   EXPECT_EQ(MegatronErrorCode(OpenConfig(scratch.path()).status()),
             "NOT_A_DIST_CKPT");
-  EXPECT_EQ(OpenMegatronZarr(scratch.path()).status().code(),
+  EXPECT_EQ(OpenMegatronZarr(Place(scratch.path())).status().code(),
             StatusCode::kNotFound);
   EXPECT_EQ(MegatronErrorCode(
                 strategy.CheckWritten(ranks[0].tensors, scratch.path())),
             "ABSENT_CHUNK");
   // Not even if the marker is written by hand.
   ASSERT_TRUE(SaveConfig({}, scratch.path()).ok());
-  const auto opened = OpenMegatronZarr(scratch.path());
+  const auto opened = OpenMegatronZarr(Place(scratch.path()));
   ASSERT_TRUE(opened.ok());
   const auto read = (*opened)->Read(0);
   EXPECT_EQ(read.status().code(), StatusCode::kDataLoss);
   EXPECT_NE(read.status().message().find("w/3.0"), std::string::npos)
       << read.status().message();
-  const auto report = VerifyMegatronZarr(scratch.path());
+  const auto report = VerifyMegatronZarr(Place(scratch.path()));
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->report.damages.size(), 2u);  // and no common.pt
   EXPECT_EQ((*opened)->leaves().back().name, "common_state");
@@ -370,7 +370,7 @@ TEST(Refused, KeysThatLeaveTheDirectoryOrAreNotKeys) {
 
 TEST(Refused, OtherBackEndsAndVersionsSayWhatTheyAre) {
   const std::string torch_dist = CorpusRoot() + "/pair_torch_dist_w2/ckpt";
-  const Status status = OpenMegatronZarr(torch_dist).status();
+  const Status status = OpenMegatronZarr(Place(torch_dist)).status();
   EXPECT_NE(status.message().find("torch_dist"), std::string::npos);
   EXPECT_NE(status.message().find("holdfast convert"), std::string::npos);
   const ZarrLoadShardedStrategy strategy;
@@ -422,7 +422,7 @@ TEST(Verify, FindsEveryKindOfDamage) {
       ReadTestFile(CorpusRoot() + "/w2_tp/ckpt/common.pt");
   ScratchDirectory scratch;
   ASSERT_TRUE(SaveCheckpoint(ranks, common, scratch.path()).ok());
-  const auto whole = VerifyMegatronZarr(scratch.path());
+  const auto whole = VerifyMegatronZarr(Place(scratch.path()));
   ASSERT_TRUE(whole.ok());
   EXPECT_TRUE(whole->report.damages.empty());
   EXPECT_EQ(whole->report.chunk_count, 4u);
@@ -432,7 +432,7 @@ TEST(Verify, FindsEveryKindOfDamage) {
   WriteTestFile(scratch / "bad/.zarray", "{");
   WriteTestFile(scratch / "o/shard_0_2.pt", common);
   WriteTestFile(scratch / "common.pt", common.substr(0, 100));
-  const auto report = VerifyMegatronZarr(scratch.path());
+  const auto report = VerifyMegatronZarr(Place(scratch.path()));
   ASSERT_TRUE(report.ok());
   std::set<std::string> files;
   for (const Damage& damage : report->report.damages) files.insert(damage.file);

@@ -88,10 +88,11 @@ class PartWriter {
   Status SyncShared(Executor& executor) {
     if (!sync_) return Status();
     const std::vector<std::string> files(files_.begin(), files_.end());
-    HF_RETURN_IF_ERROR(executor.ParallelFor(
-        files.size(), [&](size_t i, int) { return SyncFile(files[i]); }));
+    HF_RETURN_IF_ERROR(executor.ParallelFor(files.size(), [&](size_t i, int) {
+      return SyncFile(Place(files[i]));
+    }));
     for (const std::string& directory : directories_) {
-      HF_RETURN_IF_ERROR(SyncDirectory(directory));
+      HF_RETURN_IF_ERROR(SyncDirectory(Place(directory)));
     }
     return Status();
   }
@@ -154,7 +155,7 @@ Status CheckChunkFiles(const ZarrArray::State& array,
 Result<ZarrArray> CreateZarrArray(const ShardedTensor& tensor,
                                   const std::string& checkpoint_dir,
                                   bool sync) {
-  HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(checkpoint_dir));
+  HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(Place(checkpoint_dir)));
   HF_ASSIGN_OR_RETURN(ArrayState state, CreateArray(store, tensor, sync));
   if (sync) HF_RETURN_IF_ERROR(store->SyncNames());
   return ZarrArray(std::move(state));
@@ -169,7 +170,7 @@ Result<std::vector<std::optional<ZarrArray>>> CreateOrOpenZarrArrays(
   options.store_zero_d = store_zero_d;
   HF_RETURN_IF_ERROR(strategy.CreateArrays(tensors, checkpoint_dir, options));
   if (barrier) HF_RETURN_IF_ERROR(barrier());
-  HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(checkpoint_dir));
+  HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(Place(checkpoint_dir)));
   Executor executor;
   HF_ASSIGN_OR_RETURN(const auto states,
                       OpenArrays(store, executor).Open(tensors));
@@ -198,7 +199,7 @@ Status ZarrSaveShardedStrategy::CreateArrays(
     std::span<const ShardedTensor> tensors, const std::string& checkpoint_dir,
     const ZarrSaveOptions& options) const {
   return CatchBadAlloc([&]() -> Status {
-    HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(checkpoint_dir));
+    HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(Place(checkpoint_dir)));
     Executor executor(options.run.thread_count);
     HF_RETURN_IF_ERROR(
         executor.ParallelFor(tensors.size(), [&](size_t i, int) -> Status {
@@ -245,7 +246,7 @@ Result<Stats> ZarrSaveShardedStrategy::WriteShards(
 Status ZarrSaveShardedStrategy::CheckWritten(
     std::span<const ShardedTensor> tensors,
     const std::string& checkpoint_dir) const {
-  HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(checkpoint_dir));
+  HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(Place(checkpoint_dir)));
   for (const ShardedTensor& tensor : tensors) {
     if (!ShouldCreateArray(tensor)) continue;
     HF_ASSIGN_OR_RETURN(const ArrayState array,

@@ -50,7 +50,7 @@ class NpzTarget final : public FormatTarget {
   Status SyncData() override {
     if (!sync_) return Status();
     HF_RETURN_IF_ERROR(file_->Sync());
-    return SyncDirectory(directory_);
+    return SyncDirectory(Place(directory_));
   }
 
   Status Finish() override {

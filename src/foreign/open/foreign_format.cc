@@ -164,7 +164,7 @@ Result<ForeignFormat> FormatOfFile(const Place& place) {
     if (named != ForeignFormat::kNone) return named;
   } else {
     std::error_code error;
-    real = fs::canonical(place.path(), error).string();
+    real = Place(fs::canonical(place.path(), error).string());
     if (error) return ForeignFormat::kNone;
   }
   HF_ASSIGN_OR_RETURN(

@@ -620,7 +620,7 @@ TEST(TreeSidecar, ThatContradictsTheTensorsSaysHowToReadThem) {
 TEST(FindForeignFormat, TellsByContent) {
   ScratchDirectory scratch;
   const auto kind = [&](const std::string& path) {
-    const auto format = FindForeignFormat(path);
+    const auto format = FindForeignFormat(Place(path));
     return format.ok() ? *format : ForeignFormat::kNone;
   };
   EXPECT_EQ(kind(scratch / "missing"), ForeignFormat::kNone);
@@ -638,7 +638,7 @@ TEST(FindForeignFormat, TellsByContent) {
   WriteText(scratch / "metadata.json", R"({"sharded_backend":"torch_dist"})");
   EXPECT_EQ(kind(scratch.path()), ForeignFormat::kTorchDist);
   WriteText(scratch / "metadata.json", R"({"sharded_backend":"fsdp"})");
-  EXPECT_FALSE(FindForeignFormat(scratch.path()).ok());
+  EXPECT_FALSE(FindForeignFormat(Place(scratch.path())).ok());
   WriteText(scratch / "_METADATA", "{}");
   EXPECT_EQ(kind(scratch.path()), ForeignFormat::kNone);
 }
@@ -661,7 +661,7 @@ TEST(FindForeignFormat, MegatronsCheckpointWithoutItsHeadIsDamaged) {
 TEST(FindForeignPlace, FollowsMegatronsTracker) {
   ScratchDirectory scratch;
   const auto path_of = [&](std::optional<int64_t> step) {
-    const auto place = FindForeignPlace(scratch.path(), {.step = step});
+    const auto place = FindForeignPlace(Place(scratch.path()), {.step = step});
     return place.ok() ? place->place.path().substr(scratch.path().size())
                       : place.status().ToString();
   };

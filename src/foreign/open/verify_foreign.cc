@@ -91,7 +91,7 @@ class ForeignVerifier {
   Result<ShareReport> VerifyMegatron() {
     HF_ASSIGN_OR_RETURN(
         ShareReport share,
-        megatron::VerifyMegatronZarr(checkpoint_->info().path, options_,
+        megatron::VerifyMegatronZarr(Place(checkpoint_->info().path), options_,
                                      run_options_, std::move(share_)));
     for (Damage& damage : report_.damages) {
       share.report.damages.push_back(std::move(damage));

@@ -56,7 +56,7 @@ class SafetensorsTarget final : public FormatTarget {
   Status SyncData() override {
     if (!sync_) return Status();
     for (const auto& file : opened_) HF_RETURN_IF_ERROR(file->Sync());
-    return SyncDirectory(directory_);
+    return SyncDirectory(Place(directory_));
   }
 
   // Headers are written last: a file without a header is not a safetensors

@@ -79,13 +79,14 @@ Status MakeItemDirectory(const Place& place,
 // Every directory is an item, except those that an interrupted save of Orbax
 // left.
 Result<std::vector<std::string>> ExistingItems(const std::string& directory) {
-  HF_ASSIGN_OR_RETURN(const PathKind root, GetPathKind(directory));
+  HF_ASSIGN_OR_RETURN(const PathKind root, GetPathKind(Place(directory)));
   if (root == PathKind::kMissing) {
     return NotFoundError("Directory does not exist: " + directory);
   }
-  HF_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(directory));
+  HF_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                      ListDirectory(Place(directory)));
   std::erase_if(names, [&](const std::string& name) {
-    const Result<PathKind> kind = GetPathKind(directory + "/" + name);
+    const Result<PathKind> kind = GetPathKind(Place(directory + "/" + name));
     return !kind.ok() || *kind != PathKind::kDirectory || IsTemporaryName(name);
   });
   return names;
@@ -254,7 +255,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     }
     for (const auto& [name, item] : composite->items) {
       const std::string path = directory + "/" + name;
-      HF_RETURN_IF_ERROR(MakeItemDirectory(path, options_.directory_mode));
+      HF_RETURN_IF_ERROR(
+          MakeItemDirectory(Place(path), options_.directory_mode));
       HF_RETURN_IF_ERROR(
           save(*handlers[name], path, *item).WithContext("item " + name));
     }

@@ -335,7 +335,7 @@ Status Finalize(const std::string& session, const std::string& path) {
                       PendingSave::Begin(path, {}));
   const Place directory(pending->directory());
   RootMembers root;
-  HF_ASSIGN_OR_RETURN(const std::vector<Place> parts, PartsOf(session));
+  HF_ASSIGN_OR_RETURN(const std::vector<Place> parts, PartsOf(Place(session)));
   for (const Place& part : parts) {
     HF_ASSIGN_OR_RETURN(const std::vector<Place> items, ItemsOf(part));
     for (const Place& item : items) {
@@ -354,7 +354,7 @@ Status Finalize(const std::string& session, const std::string& path) {
   }
   record.is_v1 = true;
   HF_RETURN_IF_ERROR(pending->Commit(record));
-  return RemoveTree(session);
+  return RemoveTree(Place(session));
 }
 
 }  // namespace
@@ -363,7 +363,8 @@ Status CheckPartialSaveKeys(const std::string& session,
                             const std::vector<Names>& keys) {
   return CatchBadAlloc([&]() -> Status {
     SavedKeys saved;
-    HF_ASSIGN_OR_RETURN(const std::vector<Place> parts, PartsOf(session));
+    HF_ASSIGN_OR_RETURN(const std::vector<Place> parts,
+                        PartsOf(Place(session)));
     for (const Place& part : parts) {
       HF_ASSIGN_OR_RETURN(const std::vector<Place> items, ItemsOf(part));
       for (const Place& item : items) {
@@ -382,8 +383,8 @@ Status CheckPartialSaveKeys(const std::string& session,
 
 Status PreparePartialSave(const std::string& part) {
   return CatchBadAlloc([&]() -> Status {
-    HF_RETURN_IF_ERROR(PrepareDirectory(part));
-    HF_ASSIGN_OR_RETURN(const std::vector<Place> items, ItemsOf(part));
+    HF_RETURN_IF_ERROR(PrepareDirectory(Place(part)));
+    HF_ASSIGN_OR_RETURN(const std::vector<Place> items, ItemsOf(Place(part)));
     for (const Place& item : items) HF_RETURN_IF_ERROR(PrepareDirectory(item));
     return Status();
   });

@@ -125,7 +125,7 @@ Result<Tree> RestoreWith(CheckpointHandler& handler, ProcessGroup* group,
                          CommitMode mode, const std::string& path,
                          const CheckpointArgs* args) {
   Result<Tree> tree = CatchBadAlloc([&]() -> Result<Tree> {
-    HF_RETURN_IF_ERROR(CheckRestorable(path, mode));
+    HF_RETURN_IF_ERROR(CheckRestorable(Place(path), mode));
     return handler.Restore(path, args);
   });
   HF_RETURN_IF_ERROR(AgreeWith(group, "restored", path, tree.status()));

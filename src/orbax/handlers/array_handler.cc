@@ -68,7 +68,7 @@ class ShardingCache {
     auto [file, is_new] = files_.try_emplace(info.parent_dir);
     if (is_new) {
       HF_ASSIGN_OR_RETURN(const CheckedFiles files,
-                          CheckedFiles::OfItem(directory));
+                          CheckedFiles::OfItem(Place(directory)));
       Result<ShardingFile> read = ReadShardings(files);
       if (read.ok()) {
         file->second = std::move(read).value();
@@ -107,7 +107,7 @@ class RecordedKeyKinds {
 
   static Status Read(const std::string& directory, Kinds& kinds) {
     HF_ASSIGN_OR_RETURN(const CheckedFiles files,
-                        CheckedFiles::OfItem(AbsolutePath(directory)));
+                        CheckedFiles::OfItem(Place(AbsolutePath(directory))));
     HF_ASSIGN_OR_RETURN(const std::vector<ArrayMetadataRecord> records,
                         ReadArrayMetadataRecords(files));
     for (const ArrayMetadataRecord& record : records) {

@@ -104,7 +104,7 @@ TEST(CustomHandler, StoresAnObjectAsTwoArrays) {
   const auto saved = SaveItem(path, tree, options);
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
 
-  const auto checkpoint = OpenCheckpoint(path);
+  const auto checkpoint = OpenCheckpoint(Place(path));
   ASSERT_TRUE(checkpoint.ok());
   const std::string typestr = (*checkpoint)->leaves()[0].value_type;
   const auto reader = registry->Get(typestr);
@@ -114,7 +114,7 @@ TEST(CustomHandler, StoresAnObjectAsTwoArrays) {
   EXPECT_EQ(matrix.shape, (Shape{6, 8}));
   EXPECT_EQ(Tree(matrix.coordinates), Tree(Example().coordinates));
   EXPECT_EQ(Tree(matrix.values), Tree(Example().values));
-  EXPECT_TRUE(VerifyCheckpoint(path)->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(path))->damages.empty());
 }
 
 TEST(CustomHandler, ItsDataIsCheckedByVerify) {
@@ -128,11 +128,11 @@ TEST(CustomHandler, ItsDataIsCheckedByVerify) {
   options.use_ocdbt = false;
   const Tree tree = Tree::Dict({{"m", Tree::External(handler.typestr())}});
   ASSERT_TRUE(SaveItem(path, tree, options).ok());
-  EXPECT_TRUE(VerifyCheckpoint(path)->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(path))->damages.empty());
   std::string text = ReadTestFile(path + "/m.values/.zarray");
   text[0] = ' ';
   WriteTestFile(path + "/m.values/.zarray", text);
-  const auto report = VerifyCheckpoint(path);
+  const auto report = VerifyCheckpoint(Place(path));
   ASSERT_EQ(report->damages.size(), 1u);
   EXPECT_EQ(report->damages[0].file, "m.values/.zarray");
 }

@@ -132,7 +132,7 @@ Status Merge(const std::string& directory, const OcdbtMergeOptions& wants) {
 }  // namespace
 
 bool IsOcdbtCheckpoint(const std::string& directory) {
-  return IsThere(directory + "/" + std::string(kManifestFile));
+  return IsThere(Place(directory + "/" + std::string(kManifestFile)));
 }
 
 Status MergeOcdbtPerProcessFiles(const std::string& directory,

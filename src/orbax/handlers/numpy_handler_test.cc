@@ -73,7 +73,7 @@ TEST_P(NumpyHandlerTest, ASavedItemThatItChangesHasNoFingerprintsLeft) {
   EXPECT_FALSE(fs::exists(item + "/_HOLDFAST_DIGESTS"));
   OpenOptions open;
   open.fingerprints = true;
-  const auto opened = OpenCheckpoint(item, open);
+  const auto opened = OpenCheckpoint(Place(item), open);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   EXPECT_EQ((*opened)->leaves().at(0).fingerprint, "");
   const auto read = (*opened)->Read("w");
@@ -186,7 +186,7 @@ TEST(NumpyHandler, ReadsItemsOfTheEngineAndIsReadByIt) {
   EXPECT_EQ(Read(handler, {InfoOf(path, "b.c"), InfoOf(path, "a")}),
             (std::vector<Tree>{*tree.FindPath({"b", "c"}), *tree.Find("a")}));
   Write(handler, {Tree(Int32s({1}, {9}))}, {InfoOf(path, "a")});
-  const auto loaded = LoadCheckpoint(path);
+  const auto loaded = LoadCheckpoint(Place(path));
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_EQ(*loaded->tree.Find("a"), Tree(Int32s({1}, {9})));
 }

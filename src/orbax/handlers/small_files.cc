@@ -78,7 +78,7 @@ Result<std::optional<std::map<std::string, std::string>>> RecordedShardings(
     const std::string& directory) {
   using Texts = std::map<std::string, std::string>;
   HF_ASSIGN_OR_RETURN(const CheckedFiles files,
-                      CheckedFiles::OfItem(AbsolutePath(directory)));
+                      CheckedFiles::OfItem(Place(AbsolutePath(directory))));
   const Result<Bytes> text = files.Read(kShardingFile);
   if (text.status().code() == StatusCode::kNotFound) {
     return std::optional<Texts>();

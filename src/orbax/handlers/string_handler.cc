@@ -26,7 +26,7 @@ std::string ReadingText(const std::string& directory,
 Result<StringsFile> StringsOf(const std::string& directory,
                               const std::string& filename) {
   HF_ASSIGN_OR_RETURN(const CheckedFiles files,
-                      CheckedFiles::OfItem(directory));
+                      CheckedFiles::OfItem(Place(directory)));
   Result<StringsFile> strings = ReadStrings(files, filename);
   if (strings.status().code() == StatusCode::kNotFound) {
     return NotFoundError(ReadingText(directory, filename));

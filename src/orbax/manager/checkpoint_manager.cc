@@ -39,7 +39,7 @@ CheckpointerOptions CheckpointerOptionsOf(
 }
 
 bool HasDefaultItem(const std::string& step_directory) {
-  return IsThere(step_directory + "/" + std::string(kDefaultItemName));
+  return IsThere(Place(step_directory + "/" + std::string(kDefaultItemName)));
 }
 
 }  // namespace
@@ -85,10 +85,10 @@ Status Manager::OpenRoot(const std::string& metadata) {
     HF_RETURN_IF_ERROR(CheckMayHoldSteps(directory_));
     if (options_.read_only) return Status();
     if (options_.create) {
-      HF_RETURN_IF_ERROR(CheckNamesNoStep(directory_));
+      HF_RETURN_IF_ERROR(CheckNamesNoStep(Place(directory_)));
       HF_RETURN_IF_ERROR(MakeDirectories(directory_, options_.directory_mode));
     }
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory_));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(directory_)));
     // In an object store, the first file creates the directory.
     const bool will_be_there = Place(directory_).is_remote() && options_.create;
     if (kind == PathKind::kMissing && !will_be_there) return Status();
@@ -163,7 +163,7 @@ Status Manager::Load(bool with_metadata) {
   }
   if (with_metadata) {
     HF_RETURN_IF_ERROR(
-        DescribeSteps(directory_, format_->committed_by(), 0, steps));
+        DescribeSteps(Place(directory_), format_->committed_by(), 0, steps));
   }
   const bool is_marked = !Place(directory_).can_rename();
   list_.steps.clear();
@@ -228,8 +228,8 @@ Result<std::optional<Metrics>> Manager::StepMetrics(int64_t step) {
                       ReadDirectoryOf(step, directory_));
   const size_t slash = path.rfind('/');
   std::vector<ScannedStep> steps = {{step, path.substr(slash + 1)}};
-  HF_RETURN_IF_ERROR(
-      DescribeSteps(path.substr(0, slash), format_->committed_by(), 1, steps));
+  HF_RETURN_IF_ERROR(DescribeSteps(Place(path.substr(0, slash)),
+                                   format_->committed_by(), 1, steps));
   if (steps.empty()) return std::optional<Metrics>();
   return RecordOf(steps[0]).metrics;
 }

@@ -41,7 +41,7 @@ Status WriteRootMetadata(const std::string& root,
 Result<std::optional<std::string>> ReadRootMetadata(const std::string& root) {
   const std::string directory =
       root + "/" + std::string(kRootMetadataDirectory);
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(directory)));
   if (kind == PathKind::kMissing) return std::optional<std::string>();
   const std::shared_ptr<Store> store = Place(root).OpenStore();
   for (const std::string_view file :

@@ -268,7 +268,7 @@ TEST_F(CustomHandlerTest, ASecondSaveReplacesTheFirst) {
   const auto restored = handler->Restore(scratch_.path());
   ASSERT_TRUE(restored.ok()) << restored.status().ToString();
   EXPECT_EQ(*restored, second);
-  const auto report = VerifyCheckpoint(scratch_.path());
+  const auto report = VerifyCheckpoint(Place(scratch_.path()));
   ASSERT_TRUE(report.ok());
   EXPECT_TRUE(report->damages.empty())
       << report->damages.front().status.ToString();

@@ -22,7 +22,8 @@ Result<std::unique_ptr<ItemSource>> ItemSource::Open(
   OpenOptions options;
   options.stored_sizes = false;
   options.missing_chunks = missing;
-  HF_ASSIGN_OR_RETURN(auto checkpoint, OpenCheckpoint(directory, options));
+  HF_ASSIGN_OR_RETURN(auto checkpoint,
+                      OpenCheckpoint(Place(directory), options));
   return std::unique_ptr<ItemSource>(
       new ItemSource(directory, std::move(checkpoint)));
 }

@@ -46,7 +46,7 @@ Result<Placer::NamedSharding> Placer::RecordedSharding(
   if (leaf.sharding_json.empty()) {
     const std::string file =
         source_.directory() + "/" + std::string(kShardingFile);
-    if (!IsThere(file)) return NoShardingError();
+    if (!IsThere(holdfast::Place(file))) return NoShardingError();
     return InvalidArgumentError("NOT_FOUND: Error reading local file \"" +
                                 file + "\": there is no sharding of leaf " +
                                 leaf.name);

@@ -195,7 +195,7 @@ class LegacyRestore {
   Status Open() {
     HF_ASSIGN_OR_RETURN(
         const PathKind kind,
-        GetPathKind(directory_ + "/" + std::string(kTreeMetadataFile)));
+        GetPathKind(Place(directory_ + "/" + std::string(kTreeMetadataFile))));
     const bool has_metadata = kind != PathKind::kMissing;
     Result<std::unique_ptr<ItemSource>> source =
         ItemSource::Open(directory_, MissingChunks::kFill);

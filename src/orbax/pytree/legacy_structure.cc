@@ -78,12 +78,12 @@ KeyPath PathOfName(const std::string& name) {
 // one.
 Result<std::optional<Tree>> StructureOfDirectories(
     const std::string& directory) {
-  HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
+  HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(Place(directory)));
   std::vector<UnflattenEntry> entries;
   for (const std::string& name : names) {
     if (name == kArrayMetadatasDirectory) continue;
     HF_ASSIGN_OR_RETURN(const PathKind kind,
-                        GetPathKind(directory + "/" + name));
+                        GetPathKind(Place(directory + "/" + name)));
     if (kind != PathKind::kDirectory) continue;
     entries.push_back({PathOfName(name), UnknownEntry()});
   }

@@ -147,11 +147,11 @@ TEST_F(HandlerOfMany, ReplicasShareTheWriting) {
     EXPECT_TRUE(fs::exists(directory_ + "/ocdbt.process_" +
                            std::to_string(rank) + "/manifest.ocdbt"));
   }
-  const auto opened = OpenCheckpoint(directory_);
+  const auto opened = OpenCheckpoint(Place(directory_));
   ASSERT_TRUE(opened.ok());
   const LeafInfo& w = (*opened)->leaves()[*(*opened)->Find("w")];
   EXPECT_EQ(w.chunk_shape, (Shape{4, 6}));
-  EXPECT_TRUE(VerifyCheckpoint(directory_)->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(directory_))->damages.empty());
 }
 
 TEST_F(HandlerOfMany, RichTypesTellOfArraysThatAreSpread) {
@@ -161,7 +161,7 @@ TEST_F(HandlerOfMany, RichTypesTellOfArraysThatAreSpread) {
   std::ifstream file(directory_ + "/_METADATA");
   const std::string metadata((std::istreambuf_iterator<char>(file)), {});
   EXPECT_THAT(metadata, HasSubstr(R"(\"write_shape\": [2, 12])"));
-  EXPECT_TRUE(VerifyCheckpoint(directory_)->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(directory_))->damages.empty());
 }
 
 TEST_F(HandlerOfMany, AProcessOutsideTheActiveOnesIsRefused) {
@@ -181,7 +181,7 @@ TEST_F(HandlerOfMany, AProcessOutsideTheActiveOnesIsRefused) {
   EXPECT_TRUE(statuses[2].ok()) << statuses[2].ToString();
   EXPECT_THAT(std::string(statuses[1].message()),
               HasSubstr("there are 3 processes, and this one is not among"));
-  EXPECT_TRUE(VerifyCheckpoint(directory_)->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(directory_))->damages.empty());
 }
 
 TEST_F(HandlerOfMany, OneThatIsRefusedStopsAll) {

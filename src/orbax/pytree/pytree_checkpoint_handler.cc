@@ -174,7 +174,7 @@ class Handler final : public PyTreeCheckpointHandler {
 
   Result<Tree> Restore(const std::string& directory,
                        const PyTreeRestoreArgs& args) override {
-    if (!IsThere(directory)) {
+    if (!IsThere(Place(directory))) {
       return NotFoundError(
           "Requested directory for restore does not exist at " + directory +
           ".");
@@ -194,7 +194,7 @@ class Handler final : public PyTreeCheckpointHandler {
       HF_ASSIGN_OR_RETURN(const std::optional<Tree> aggregate,
                           ReadAggregate(settings_, directory));
       return !args.transforms && !args.legacy_transform_fn &&
-             IsThere(directory + "/" + std::string(kTreeMetadataFile)) &&
+             IsThere(Place(directory + "/" + std::string(kTreeMetadataFile))) &&
              (!aggregate || HasOnlyReferences(*aggregate));
     });
   }

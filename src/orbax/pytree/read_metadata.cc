@@ -154,7 +154,7 @@ Result<PyTreeMetadata> ReadPyTreeMetadata(const PyTreeSettings& settings,
                                           const std::string& directory) {
   HF_ASSIGN_OR_RETURN(
       const PathKind kind,
-      GetPathKind(directory + "/" + std::string(kTreeMetadataFile)));
+      GetPathKind(Place(directory + "/" + std::string(kTreeMetadataFile))));
   if (kind == PathKind::kMissing) {
     return NotFoundError("Metadata file (named " +
                          std::string(kTreeMetadataFile) +

@@ -39,7 +39,7 @@ TEST(SaveRestore, EveryLayoutGivesTheTreeBack) {
         const auto restored = handler->Restore(scratch.path());
         ASSERT_TRUE(restored.ok()) << restored.status().ToString();
         EXPECT_EQ(*restored, State());
-        const auto opened = OpenCheckpoint(scratch.path());
+        const auto opened = OpenCheckpoint(Place(scratch.path()));
         ASSERT_TRUE(opened.ok());
         EXPECT_EQ((*opened)->info().use_ocdbt, use_ocdbt);
         EXPECT_EQ((*opened)->info().zarr_format, use_zarr3 ? 3 : 2);
@@ -58,7 +58,7 @@ TEST(SaveRestore, SaveArgsDecideHowALeafIsStored) {
   args.save_args["w"] = {.dtype = DType::kFloat16, .chunk_byte_size = 16};
   args.custom_metadata = R"({"lr": 0.5})";
   ASSERT_TRUE(handler->Save(scratch.path(), args).ok());
-  const auto opened = OpenCheckpoint(scratch.path());
+  const auto opened = OpenCheckpoint(Place(scratch.path()));
   ASSERT_TRUE(opened.ok());
   const LeafInfo& w = (*opened)->leaves()[*(*opened)->Find("w")];
   EXPECT_EQ(w.dtype, DType::kFloat16);
@@ -70,7 +70,7 @@ TEST(SaveRestore, AChunkIsAsOrbaxCutsIt) {
   const ScratchDirectory scratch;
   const Array big = Iota({3000, 1000});  // 12 MB
   ASSERT_TRUE(SaveTree(scratch.path(), Tree::Dict({{"big", big}})).ok());
-  const auto opened = OpenCheckpoint(scratch.path());
+  const auto opened = OpenCheckpoint(Place(scratch.path()));
   ASSERT_TRUE(opened.ok());
   EXPECT_THAT((*opened)->leaves()[0].chunk_shape, ElementsAre(3000, 1000));
 }

@@ -242,11 +242,11 @@ Result<ArrayMetadatasByProcess> ReadArrayMetadatas(
   ArrayMetadatasByProcess metadatas;
   const std::string path =
       directory + "/" + std::string(kArrayMetadatasDirectory);
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(path)));
   if (kind != PathKind::kDirectory) return metadatas;
-  HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(path));
+  HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(Place(path)));
   HF_ASSIGN_OR_RETURN(const CheckedFiles files,
-                      CheckedFiles::OfItem(AbsolutePath(directory)));
+                      CheckedFiles::OfItem(Place(AbsolutePath(directory))));
   for (const std::string& name : names) {
     const std::optional<int> process = ProcessOfFile(name);
     if (!process) continue;

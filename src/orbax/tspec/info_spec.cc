@@ -114,7 +114,7 @@ Result<std::string> GetShardingTensorstoreSpec(const std::string& directory,
 Status AssertParameterFilesExist(const std::string& param_dir,
                                  const std::optional<std::string>& metadata_key,
                                  bool use_zarr3) {
-  if (!IsThere(param_dir)) {
+  if (!IsThere(Place(param_dir))) {
     return NotFoundError(
         "Individual parameter subdirectory not found at path: " + param_dir +
         ".");
@@ -122,7 +122,7 @@ Status AssertParameterFilesExist(const std::string& param_dir,
   const std::string key =
       metadata_key.value_or(use_zarr3 ? "zarr.json" : ".zarray");
   const std::string path = spec::JoinPaths(param_dir, key);
-  if (IsThere(path)) return Status();
+  if (IsThere(Place(path))) return Status();
   return NotFoundError("File not found: " + path +
                        ". In many cases, this results from copying a "
                        "checkpoint without using the `-a` flag.");

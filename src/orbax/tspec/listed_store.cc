@@ -14,7 +14,7 @@ Result<std::shared_ptr<Store>> ListedStore::Reader() {
   const std::lock_guard lock(mutex_);
   if (reader_ != nullptr) return reader_;
   HF_ASSIGN_OR_RETURN(const auto list,
-                      CheckedFiles::ListFor(store_, directory_));
+                      CheckedFiles::ListFor(store_, Place(directory_)));
   reader_ = store_;
   if (list != nullptr) {
     reader_ = std::make_shared<CheckedStore>(store_, list);

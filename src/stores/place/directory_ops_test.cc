@@ -25,29 +25,30 @@ TEST_F(DirectoryOpsTest, KindsOfWhatIsThere) {
   mem_.Put("a/b/c", "x");
   mem_.Put("a-b", "x");
   mem_.Put("marked/", "");
-  EXPECT_EQ(GetPathKind("mem://test/a").value(), PathKind::kDirectory);
-  EXPECT_EQ(GetPathKind("mem://test/a/b").value(), PathKind::kDirectory);
-  EXPECT_EQ(GetPathKind("mem://test/a/b/c").value(), PathKind::kFile);
-  EXPECT_EQ(GetPathKind("mem://test/a-b").value(), PathKind::kFile);
-  EXPECT_EQ(GetPathKind("mem://test/a/").value(), PathKind::kDirectory);
-  EXPECT_EQ(GetPathKind("mem://test/marked").value(), PathKind::kDirectory);
-  EXPECT_EQ(GetPathKind("mem://test/x").value(), PathKind::kMissing);
-  EXPECT_EQ(GetPathKind("mem://test").value(), PathKind::kDirectory);
-  EXPECT_TRUE(LeadsToDirectory("mem://test/a").value());
-  EXPECT_FALSE(LeadsToDirectory("mem://test/a-b").value());
-  EXPECT_TRUE(LeadsToAnything("mem://test/a-b").value());
-  EXPECT_FALSE(LeadsToAnything("mem://test/a-c").value());
+  EXPECT_EQ(GetPathKind(Place("mem://test/a")).value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind(Place("mem://test/a/b")).value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind(Place("mem://test/a/b/c")).value(), PathKind::kFile);
+  EXPECT_EQ(GetPathKind(Place("mem://test/a-b")).value(), PathKind::kFile);
+  EXPECT_EQ(GetPathKind(Place("mem://test/a/")).value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind(Place("mem://test/marked")).value(),
+            PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind(Place("mem://test/x")).value(), PathKind::kMissing);
+  EXPECT_EQ(GetPathKind(Place("mem://test")).value(), PathKind::kDirectory);
+  EXPECT_TRUE(LeadsToDirectory(Place("mem://test/a")).value());
+  EXPECT_FALSE(LeadsToDirectory(Place("mem://test/a-b")).value());
+  EXPECT_TRUE(LeadsToAnything(Place("mem://test/a-b")).value());
+  EXPECT_FALSE(LeadsToAnything(Place("mem://test/a-c")).value());
 }
 
 TEST_F(DirectoryOpsTest, ListsNamesInOrder) {
   for (const char* key : {"d/b/x", "d/b/y", "d/a", "d/b-c", "d/", "d/e//f"}) {
     mem_.Put(key, "x");
   }
-  EXPECT_THAT(ListDirectory("mem://test/d").value(),
+  EXPECT_THAT(ListDirectory(Place("mem://test/d")).value(),
               ElementsAre("a", "b", "b-c", "e"));
   mem_.Put("empty/", "");
-  EXPECT_THAT(ListDirectory("mem://test/empty").value(), IsEmpty());
-  EXPECT_EQ(ListDirectory("mem://test/none").status().code(),
+  EXPECT_THAT(ListDirectory(Place("mem://test/empty")).value(), IsEmpty());
+  EXPECT_EQ(ListDirectory(Place("mem://test/none")).status().code(),
             StatusCode::kNotFound);
 }
 
@@ -56,26 +57,27 @@ TEST_F(DirectoryOpsTest, ListsTreesOverManyPages) {
   mem_.Put("d/s/t/u", "xyz");
   mem_.Put("d/s/v", "");
   mem_.Put("d/m/", "");
-  const DirectoryTree tree = ListTree("mem://test/d").value();
+  const DirectoryTree tree = ListTree(Place("mem://test/d")).value();
   EXPECT_EQ(tree.files.size(), 2502u);
   EXPECT_THAT(tree.directories, ElementsAre("s/t", "s", "m"));
   std::map<std::string, uint64_t> sizes;
-  ASSERT_TRUE(WalkFiles("mem://test/d", [&](const WalkedFile& file) {
+  ASSERT_TRUE(WalkFiles(Place("mem://test/d"), [&](const WalkedFile& file) {
                 sizes[file.path] = file.byte_count;
               }).ok());
   EXPECT_EQ(sizes.size(), 2502u);
   EXPECT_EQ(sizes["s/t/u"], 3u);
   EXPECT_EQ(sizes["f7"], 2u);
-  EXPECT_EQ(ListTree("mem://test/x").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ListTree(Place("mem://test/x")).status().code(),
+            StatusCode::kNotFound);
 }
 
 TEST_F(DirectoryOpsTest, ANewDirectoryNeedsAFreeName) {
   mem_.Put("d/x", "1");
-  EXPECT_EQ(CreateDirectoryNew("mem://test/d").code(),
+  EXPECT_EQ(CreateDirectoryNew(Place("mem://test/d")).code(),
             StatusCode::kAlreadyExists);
-  EXPECT_EQ(CreateDirectoryNew("mem://test/d/x").code(),
+  EXPECT_EQ(CreateDirectoryNew(Place("mem://test/d/x")).code(),
             StatusCode::kAlreadyExists);
-  EXPECT_TRUE(CreateDirectoryNew("mem://test/e").ok());
+  EXPECT_TRUE(CreateDirectoryNew(Place("mem://test/e")).ok());
   EXPECT_EQ(mem_.memory->object_count(), 1u);
 }
 
@@ -93,7 +95,7 @@ TEST_F(DirectoryOpsTest, RemovesMarkersFirstAndLeasesLast) {
       mem.Put(key, key);
     }
     mem.bucket->SetFaults({.fail_at = at, .dies = true});
-    const Status removed = RemoveTree("mem://test/r");
+    const Status removed = RemoveTree(Place("mem://test/r"));
     const bool has_all = mem.Has("r/a") && mem.Has("r/d/b");
     EXPECT_TRUE(has_all || !mem.Has("r/commit_success.txt")) << at;
     EXPECT_TRUE(mem.Has("r/_HOLDFAST_SAVE") || !mem.Has("r/a")) << at;
@@ -108,23 +110,24 @@ TEST_F(DirectoryOpsTest, RemovesThousandsInBatches) {
   for (int i = 0; i < 2100; ++i) mem_.Put("d/" + std::to_string(i), "");
   mem_.Put("d.txt", "stays");
   mem_.Put("e/x", "stays");
-  ASSERT_TRUE(RemoveTree("mem://test/d").ok());
+  ASSERT_TRUE(RemoveTree(Place("mem://test/d")).ok());
   EXPECT_EQ(mem_.memory->object_count(), 2u);
   EXPECT_EQ(mem_.bucket->counters().of(BucketRequest::kDeleteAll), 3u);
-  EXPECT_EQ(RemoveTree("mem://test/d").code(), StatusCode::kNotFound);
-  EXPECT_EQ(RemoveTree("mem://test/d.txt").code(),
+  EXPECT_EQ(RemoveTree(Place("mem://test/d")).code(), StatusCode::kNotFound);
+  EXPECT_EQ(RemoveTree(Place("mem://test/d.txt")).code(),
             StatusCode::kFailedPrecondition);
-  EXPECT_EQ(RemoveTree("mem://test").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(RemoveTree(Place("mem://test")).code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST_F(DirectoryOpsTest, RemovesAllButSome) {
   for (const char* key : {"d/_HOLDFAST_SAVE", "d/a", "d/b/_HOLDFAST_SAVE"}) {
     mem_.Put(key, "");
   }
-  ASSERT_TRUE(RemoveAllBut("mem://test/d", {"_HOLDFAST_SAVE"}).ok());
+  ASSERT_TRUE(RemoveAllBut(Place("mem://test/d"), {"_HOLDFAST_SAVE"}).ok());
   EXPECT_TRUE(mem_.Has("d/_HOLDFAST_SAVE"));
   EXPECT_EQ(mem_.memory->object_count(), 1u);
-  EXPECT_TRUE(RemoveAllBut("mem://test/d", {"_HOLDFAST_SAVE"}).ok());
+  EXPECT_TRUE(RemoveAllBut(Place("mem://test/d"), {"_HOLDFAST_SAVE"}).ok());
 }
 
 TEST_F(DirectoryOpsTest, PublishMovesAllButTheLease) {
@@ -132,7 +135,8 @@ TEST_F(DirectoryOpsTest, PublishMovesAllButTheLease) {
                           "a/_HOLDFAST_SAVE", "b/_HOLDFAST_SAVE"}) {
     mem_.Put(key, key);
   }
-  ASSERT_TRUE(PublishDirectory("mem://test/a", "mem://test/b").ok());
+  ASSERT_TRUE(
+      PublishDirectory(Place("mem://test/a"), Place("mem://test/b")).ok());
   EXPECT_EQ(mem_.Content("b/x"), "a/x");
   EXPECT_EQ(mem_.Content("b/d/y"), "a/d/y");
   EXPECT_EQ(mem_.Content("b/commit_success.txt"), "a/commit_success.txt");
@@ -144,19 +148,24 @@ TEST_F(DirectoryOpsTest, PublishMovesAllButTheLease) {
 TEST_F(DirectoryOpsTest, PublishRefusesWhatIsInTheWay) {
   mem_.Put("a/x", "");
   mem_.Put("b/y", "");
-  const Status status = PublishDirectory("mem://test/a", "mem://test/b");
+  const Status status =
+      PublishDirectory(Place("mem://test/a"), Place("mem://test/b"));
   EXPECT_EQ(status.code(), StatusCode::kAlreadyExists);
   EXPECT_THAT(status.ToString(), HasSubstr("b/y"));
-  EXPECT_EQ(PublishDirectory("mem://test/none", "mem://test/c").code(),
-            StatusCode::kNotFound);
-  EXPECT_EQ(PublishDirectory("mem://test/a/x", "mem://test/c").code(),
-            StatusCode::kFailedPrecondition);
-  EXPECT_EQ(PublishDirectory("mem://test/a", "mem://test/a/c").code(),
+  EXPECT_EQ(
+      PublishDirectory(Place("mem://test/none"), Place("mem://test/c")).code(),
+      StatusCode::kNotFound);
+  EXPECT_EQ(
+      PublishDirectory(Place("mem://test/a/x"), Place("mem://test/c")).code(),
+      StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      PublishDirectory(Place("mem://test/a"), Place("mem://test/a/c")).code(),
+      StatusCode::kInvalidArgument);
+  EXPECT_EQ(PublishDirectory(Place("mem://test/a"), Place("/tmp/x")).code(),
             StatusCode::kInvalidArgument);
-  EXPECT_EQ(PublishDirectory("mem://test/a", "/tmp/x").code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(ExchangeDirectories("mem://test/a", "mem://test/b").code(),
-            StatusCode::kUnimplemented);
+  EXPECT_EQ(
+      ExchangeDirectories(Place("mem://test/a"), Place("mem://test/b")).code(),
+      StatusCode::kUnimplemented);
 }
 
 // Wherever the process dies, one of the two names has all files and a marker.
@@ -170,7 +179,8 @@ TEST_F(DirectoryOpsTest, PublishLeavesOneWholeCheckpointWhereverItDies) {
       MemBucketForTest mem;
       for (const std::string& name : names) mem.Put("a/" + name, name);
       mem.bucket->SetFaults({.fail_at = at, .acts = acts, .dies = true});
-      is_done = PublishDirectory("mem://test/a", "mem://test/b").ok();
+      is_done =
+          PublishDirectory(Place("mem://test/a"), Place("mem://test/b")).ok();
       int whole_count = 0;
       for (const char* directory : {"a/", "b/"}) {
         const bool is_whole = std::all_of(

@@ -38,7 +38,7 @@ class LookTest : public ::testing::Test {
 TEST_F(LookTest, OneListAndOneBatchAnswerAnOpening) {
   FillCheckpoint(mem_);
   mem_.bucket->ResetCounters();
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   EXPECT_EQ(GetPathKind(root).value(), PathKind::kDirectory);
   EXPECT_EQ(GetPathKind(root / "state").value(), PathKind::kDirectory);
@@ -79,7 +79,7 @@ class LookForTest : public LookTest {
                                           "ocdbt.process_0/manifest.ocdbt"};
 
   std::set<std::string> FetchedWith(const std::string& first, LookFor what) {
-    const LookScope scope(kRoot, what);
+    const LookScope scope(Place(kRoot), what);
     const auto store = scope.place().OpenStore();
     EXPECT_TRUE(store->Read(first).ok());
     std::set<std::string> fetched;
@@ -126,7 +126,7 @@ TEST_F(LookForTest, AStepIsItsTimesAndItsMetrics) {
 TEST_F(LookForTest, TheMarkerTellsOfAListThatIsGone) {
   ASSERT_TRUE(
       Place("mem://test/c").OpenStore()->Delete("_HOLDFAST_DIGESTS").ok());
-  const LookScope scope(kRoot, LookFor::kLeaves);
+  const LookScope scope(Place(kRoot), LookFor::kLeaves);
   const auto store = scope.place().OpenStore();
   ASSERT_TRUE(store->Read("_METADATA").ok());
   const uint64_t before = RoundTrips();
@@ -136,7 +136,7 @@ TEST_F(LookForTest, TheMarkerTellsOfAListThatIsGone) {
 
 TEST_F(LookTest, WhatIsListedOfTheStoreIsWhatIsThere) {
   FillCheckpoint(mem_);
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   std::vector<std::string> keys;
   ASSERT_TRUE((root / "state")
@@ -170,7 +170,7 @@ TEST_F(LookTest, AnswersAsTheBucketWouldWhenThereAreThousands) {
     const Place bare = Place(kRoot) / name;
     const auto bare_kind = GetPathKind(bare);
     const auto bare_entries = ListDirectory(bare);
-    const LookScope scope(kRoot);
+    const LookScope scope{Place(kRoot)};
     const Place seen = scope.place() / name;
     EXPECT_EQ(GetPathKind(seen).value(), bare_kind.value()) << name;
     const auto entries = ListDirectory(seen);
@@ -179,7 +179,7 @@ TEST_F(LookTest, AnswersAsTheBucketWouldWhenThereAreThousands) {
       EXPECT_EQ(*entries, *bare_entries) << name;
     }
   }
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   mem_.bucket->ResetCounters();
   EXPECT_EQ((root / "z").OpenStore()->Read("_METADATA").value().view(), "late");
@@ -190,7 +190,7 @@ TEST_F(LookTest, AnObjectReplacedMeanwhileIsDataLoss) {
   FillCheckpoint(mem_);
   std::shared_ptr<Store> store;
   {
-    const LookScope scope(kRoot);
+    const LookScope scope{Place(kRoot)};
     const Place& root = scope.place();
     ASSERT_TRUE(LeadsToDirectory(root).value());
     store = (root / "state").OpenStore();
@@ -202,7 +202,7 @@ TEST_F(LookTest, AnObjectReplacedMeanwhileIsDataLoss) {
 
 TEST_F(LookTest, WhoeverWritesSeesWhatHeWrote) {
   FillCheckpoint(mem_);
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   ASSERT_TRUE(LeadsToDirectory(root).value());
   const auto store = root.OpenStore();
@@ -216,13 +216,13 @@ TEST_F(LookTest, WhoeverWritesSeesWhatHeWrote) {
 TEST_F(LookTest, NothingIsKeptBetweenScopes) {
   FillCheckpoint(mem_);
   {
-    const LookScope scope(kRoot);
+    const LookScope scope{Place(kRoot)};
     const Place& root = scope.place();
     EXPECT_EQ(GetPathKind(root / "new").value(), PathKind::kMissing);
   }
   mem_.Put("c/new", "");
-  EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kFile);
-  const LookScope scope(kRoot);
+  EXPECT_EQ(GetPathKind(Place("mem://test/c/new")).value(), PathKind::kFile);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   EXPECT_EQ(GetPathKind(root / "new").value(), PathKind::kFile);
 }
@@ -230,7 +230,7 @@ TEST_F(LookTest, NothingIsKeptBetweenScopes) {
 TEST_F(LookTest, ABareDatabaseIsSeenWithWhatLiesBesideIt) {
   FillCheckpoint(mem_);
   mem_.bucket->ResetCounters();
-  const LookScope scope("mem://test/c/state/manifest.ocdbt");
+  const LookScope scope(Place("mem://test/c/state/manifest.ocdbt"));
   EXPECT_EQ(GetPathKind(scope.place()).value(), PathKind::kFile);
   const auto store = scope.place().parent().OpenStore();
   EXPECT_EQ(store->Read("manifest.ocdbt").value().view(), "m");
@@ -239,10 +239,10 @@ TEST_F(LookTest, ABareDatabaseIsSeenWithWhatLiesBesideIt) {
 
 TEST_F(LookTest, AFileIsNoDirectory) {
   FillCheckpoint(mem_);
-  const LookScope scope("mem://test/cc/other");
+  const LookScope scope(Place("mem://test/cc/other"));
   EXPECT_EQ(GetPathKind(scope.place()).value(), PathKind::kFile);
   EXPECT_FALSE(LeadsToDirectory(scope.place()).value());
-  const LookScope none("mem://test/none");
+  const LookScope none(Place("mem://test/none"));
   EXPECT_EQ(GetPathKind(none.place()).value(), PathKind::kMissing);
   EXPECT_EQ(ListDirectory(none.place()).status().code(), StatusCode::kNotFound);
 }
@@ -260,7 +260,7 @@ TEST_F(LookTest, WithoutListsTheKnownNamesAreAskedFor) {
   web.Put("c/state/_HOLDFAST_DIGESTS",
           R"({"files":[["d/large",3145728,"00"],["../x",1,"00"],[1]]})");
   web.bucket->ResetCounters();
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   EXPECT_EQ(GetPathKind(root).value(), PathKind::kDirectory);
   EXPECT_EQ(GetPathKind(root / "state").value(), PathKind::kDirectory);
@@ -284,15 +284,15 @@ TEST_F(LookTest, WithoutListsAModelInOneFileIsFound) {
   MemBucketForTest web(WebServer());
   web.Put("c/model.safetensors", "weights");
   web.Put("one.npz", "arrays");
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   web.bucket->ResetCounters();
   EXPECT_EQ(GetPathKind(scope.place()).value(), PathKind::kDirectory);
   EXPECT_THAT(ListDirectory(scope.place()).value(),
               ElementsAre("model.safetensors"));
   EXPECT_EQ(web.bucket->counters().read_bytes, 0u);
-  EXPECT_EQ(GetPathKind(LookScope("mem://test/one.npz").place()).value(),
+  EXPECT_EQ(GetPathKind(LookScope(Place("mem://test/one.npz")).place()).value(),
             PathKind::kFile);
-  EXPECT_EQ(GetPathKind(LookScope("mem://test/none").place()).value(),
+  EXPECT_EQ(GetPathKind(LookScope(Place("mem://test/none")).place()).value(),
             PathKind::kMissing);
 }
 
@@ -303,7 +303,7 @@ TEST_F(LookTest, WhoMayReadAndNotListCanOpen) {
     return kind == BucketRequest::kList ? PermissionDeniedError("no lists")
                                         : Status();
   });
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   EXPECT_EQ(GetPathKind(root).value(), PathKind::kDirectory);
   EXPECT_EQ((root / "state").OpenStore()->Read("manifest.ocdbt").value().view(),
@@ -315,7 +315,7 @@ TEST_F(LookTest, WhoMayDoNothingIsTold) {
   mem_.bucket->SetHook([](BucketRequest, std::string_view) {
     return PermissionDeniedError("wrong key");
   });
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   const Status status = GetPathKind(root).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
@@ -328,7 +328,7 @@ TEST_F(LookTest, ServersThatAreNotTrustedSayNothing) {
   web.bucket->SetHook([](BucketRequest, std::string_view) {
     return FailedPreconditionError("the certificate is not trusted");
   });
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   EXPECT_THAT(GetPathKind(root).status().ToString(), HasSubstr("not trusted"));
   EXPECT_THAT(ListDirectory(root).status().ToString(),
@@ -344,7 +344,7 @@ TEST_F(LookTest, MetadataTooLargeToBeFetchedIsThere) {
         kind == BucketRequest::kGet && key.ends_with("state/_METADATA");
     return is_too_large ? ResourceExhaustedError("too large") : Status();
   });
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   EXPECT_EQ(GetPathKind(root / "state/_METADATA").value(), PathKind::kFile);
 }
@@ -352,7 +352,7 @@ TEST_F(LookTest, MetadataTooLargeToBeFetchedIsThere) {
 TEST_F(LookTest, AFailureIsNotKnowledge) {
   FillCheckpoint(mem_);
   mem_.bucket->SetFaults({.fail_at = 1});
-  const LookScope scope(kRoot);
+  const LookScope scope{Place(kRoot)};
   const Place& root = scope.place();
   EXPECT_EQ(GetPathKind(root).status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(GetPathKind(root).value(), PathKind::kDirectory);

@@ -30,7 +30,7 @@ Status MakeDirectories(const std::string& path, std::optional<uint32_t> mode) {
   }
   for (; !missing.empty(); missing.pop_back()) {
     const std::string& directory = missing.back();
-    const Status made = CreateDirectoryNew(directory);
+    const Status made = CreateDirectoryNew(Place(directory));
     // Another process may create it at the same time.
     const bool is_there = made.code() == StatusCode::kAlreadyExists &&
                           IsDirectoryOrLinkToOne(directory);
@@ -39,7 +39,7 @@ Status MakeDirectories(const std::string& path, std::optional<uint32_t> mode) {
     if (mode && ::chmod(directory.c_str(), *mode) != 0) {
       return ErrnoStatus(errno, "set the mode of", directory);
     }
-    HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(directory)));
+    HF_RETURN_IF_ERROR(SyncDirectory(Place(ParentPath(directory))));
   }
   return Status();
 }

@@ -37,12 +37,10 @@ class Look;
 
 class Place {
  public:
-  // Not explicit: a path can be passed wherever a Place is expected. URLs are
-  // normalized (stores/storage/url_path.h); a path stays as it is, until
+  // Normalizes URLs (stores/storage/url_path.h); a path stays as it is, until
   // Absolute.
-  Place(std::string path);
+  explicit Place(std::string path);
   Place() = default;  // nowhere
-  Place(const char* path) : Place(std::string(path)) {}
 
   // A place in a bucket that no URL leads to; `path` is its name in messages.
   static Place OfBucket(std::string path, BucketPlace at);

@@ -72,7 +72,7 @@ TEST(PlaceTest, PlacesMadeFromOneShareItsLookOnAnyThread) {
   MemBucketForTest mem;
   mem.Put("c/state/_METADATA", "tree");
   mem.Put("other", "o");
-  const LookScope scope("mem://test/c");
+  const LookScope scope(Place("mem://test/c"));
   const Place state = scope.place() / "state";
   mem.bucket->ResetCounters();
   std::thread([&] {

@@ -43,7 +43,7 @@ int64_t NanosecondsOf(fs::file_time_type time) {
 }
 
 Result<PlaceInfo> StatLocalPlace(const std::string& path) {
-  const auto kind = GetPathKind(path);  // reports the error of a path
+  const auto kind = GetPathKind(Place(path));  // reports the error of a path
   if (!kind.ok()) return kind.status();
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -63,7 +63,7 @@ Result<PlaceInfo> StatLocalPlace(const std::string& path) {
 }
 
 Result<std::vector<PlaceEntry>> ListLocalPlace(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(path));
+  HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(Place(path)));
   std::vector<PlaceEntry> entries;
   for (const std::string& name : names) {
     HF_ASSIGN_OR_RETURN(auto info, StatLocalPlace(path + "/" + name));
@@ -276,7 +276,7 @@ Status RemovePlaceFile(const std::string& path) {
 }
 
 Status RemovePlaceTree(const std::string& path) {
-  return RemoveTree(AbsolutePath(path));
+  return RemoveTree(Place(AbsolutePath(path)));
 }
 
 Status RenamePlaceFile(const std::string& source, const std::string& target) {
@@ -288,13 +288,14 @@ Status RenamePlaceFile(const std::string& source, const std::string& target) {
 }
 
 Status CopyPlaceFile(const std::string& source, const std::string& target) {
-  HF_ASSIGN_OR_RETURN(const auto both, InOneBucket(source, target));
+  HF_ASSIGN_OR_RETURN(const auto both,
+                      InOneBucket(Place(source), Place(target)));
   if (!both) return StreamFile(source, target);
   return both->source.bucket->Copy(both->source.key, both->target.key).status();
 }
 
 Status SyncPlaceDirectory(const std::string& path) {
-  return SyncDirectory(AbsolutePath(path));
+  return SyncDirectory(Place(AbsolutePath(path)));
 }
 
 bool IsNobodysName(std::string_view name, bool is_directory) {
@@ -303,7 +304,8 @@ bool IsNobodysName(std::string_view name, bool is_directory) {
 
 Status RenamePlaceDirectory(const std::string& source,
                             const std::string& target) {
-  return PublishDirectory(AbsolutePath(source), AbsolutePath(target));
+  return PublishDirectory(Place(AbsolutePath(source)),
+                          Place(AbsolutePath(target)));
 }
 
 }  // namespace holdfast

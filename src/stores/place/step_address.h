@@ -36,7 +36,8 @@ struct StepAddress {
 // The forms of addresses, for messages.
 inline constexpr std::string_view kStepAddressForms =
     "@step=N, @latest, @2h ago (s, m, h, d, w), @2026-11-01, "
-    "@2026-11-01T12:00 (UTC), @best:METRIC (smallest) and @best:max:METRIC";
+    "@2026-11-01T12:00 (UTC), @best:METRIC (smallest; also @best:min:METRIC) "
+    "and @best:max:METRIC";
 
 // `now_ns` is the time that "ago" counts from.
 std::optional<StepAddress> ParseStepAddress(const std::string& path,

@@ -103,7 +103,7 @@ TEST(StepAddressTest, TheRootOfAUrlHasNone) {
 
 TEST(StepAddressTest, NothingNewIsWrittenAtAnAddress) {
   const ScratchDirectory scratch;
-  const Place root = scratch.path();
+  const Place root = Place(scratch.path());
   const Status refused = CheckNamesNoStep(root / "run@step=3");
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()),
@@ -113,7 +113,7 @@ TEST(StepAddressTest, NothingNewIsWrittenAtAnAddress) {
   EXPECT_TRUE(CheckNamesNoStep(root / "run@step=3").ok());
 
   MemBucketForTest mem;
-  EXPECT_EQ(CheckNamesNoStep("mem://test/run@2h ago").code(),
+  EXPECT_EQ(CheckNamesNoStep(Place("mem://test/run@2h ago")).code(),
             StatusCode::kInvalidArgument);
 }
 

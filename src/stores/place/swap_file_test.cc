@@ -14,16 +14,16 @@ constexpr char kLease[] = "mem://test/d/lease";
 
 TEST(SwapFile, ReplacesOnlyWhatIsExpected) {
   MemBucketForTest mem;
-  EXPECT_EQ(SwapFile(kLease, "old", "new").code(),
+  EXPECT_EQ(SwapFile(Place(kLease), "old", "new").code(),
             StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(SwapFile(kLease, std::nullopt, "one").ok());
-  EXPECT_EQ(SwapFile(kLease, std::nullopt, "two").code(),
+  EXPECT_TRUE(SwapFile(Place(kLease), std::nullopt, "one").ok());
+  EXPECT_EQ(SwapFile(Place(kLease), std::nullopt, "two").code(),
             StatusCode::kFailedPrecondition);
-  EXPECT_EQ(SwapFile(kLease, "two", "three").code(),
+  EXPECT_EQ(SwapFile(Place(kLease), "two", "three").code(),
             StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(SwapFile(kLease, "one", "two").ok());
+  EXPECT_TRUE(SwapFile(Place(kLease), "one", "two").ok());
   EXPECT_EQ(mem.Content("d/lease"), "two");
-  EXPECT_EQ(SwapFile("/tmp/x", std::nullopt, "x").code(),
+  EXPECT_EQ(SwapFile(Place("/tmp/x"), std::nullopt, "x").code(),
             StatusCode::kUnimplemented);
 }
 
@@ -34,7 +34,7 @@ TEST(SwapFile, AWriterInBetweenWins) {
     if (kind == BucketRequest::kPut) mem.Put("d/lease", "rival");
     return Status();
   });
-  EXPECT_EQ(SwapFile(kLease, "one", "two").code(),
+  EXPECT_EQ(SwapFile(Place(kLease), "one", "two").code(),
             StatusCode::kFailedPrecondition);
   EXPECT_EQ(mem.Content("d/lease"), "rival");
 }
@@ -44,7 +44,7 @@ TEST(SwapFile, ALostAnswerIsNoLostSwap) {
     MemBucketForTest mem;
     if (is_there) mem.Put("d/lease", "one");
     mem.bucket->SetFaults({.fail_at = is_there ? 2u : 1u, .acts = true});
-    EXPECT_TRUE(SwapFile(kLease,
+    EXPECT_TRUE(SwapFile(Place(kLease),
                          is_there ? std::optional<std::string_view>("one")
                                   : std::nullopt,
                          "two")
@@ -60,7 +60,7 @@ TEST(SwapFile, OneOfManyWins) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
-      if (SwapFile(kLease, "start", "of " + std::to_string(i)).ok()) {
+      if (SwapFile(Place(kLease), "start", "of " + std::to_string(i)).ok()) {
         ++winner_count;
       }
     });
@@ -71,12 +71,12 @@ TEST(SwapFile, OneOfManyWins) {
 
 TEST(SwapFile, DeletesOnlyWhatIsExpected) {
   MemBucketForTest mem;
-  EXPECT_TRUE(DeleteFileIf(kLease, "one").ok());
+  EXPECT_TRUE(DeleteFileIf(Place(kLease), "one").ok());
   mem.Put("d/lease", "two");
-  EXPECT_EQ(DeleteFileIf(kLease, "one").code(),
+  EXPECT_EQ(DeleteFileIf(Place(kLease), "one").code(),
             StatusCode::kFailedPrecondition);
   EXPECT_TRUE(mem.Has("d/lease"));
-  EXPECT_TRUE(DeleteFileIf(kLease, "two").ok());
+  EXPECT_TRUE(DeleteFileIf(Place(kLease), "two").ok());
   EXPECT_FALSE(mem.Has("d/lease"));
 }
 
@@ -84,13 +84,13 @@ TEST(ReadFileState, HasContentAndTimes) {
   MemBucketForTest mem;
   mem.Put("d/lease", "one");
   mem.memory->AdvanceTime(5'000'000'000);
-  const FileState state = ReadFileState(kLease).value();
+  const FileState state = ReadFileState(Place(kLease)).value();
   EXPECT_EQ(state.content, "one");
   EXPECT_GE(state.server_ns - state.modified_ns, 5'000'000'000);
-  EXPECT_EQ(ReadFileState("mem://test/none").status().code(),
+  EXPECT_EQ(ReadFileState(Place("mem://test/none")).status().code(),
             StatusCode::kNotFound);
   mem.Put("d/large", std::string((1 << 20) + 1, 'x'));
-  EXPECT_EQ(ReadFileState("mem://test/d/large").status().code(),
+  EXPECT_EQ(ReadFileState(Place("mem://test/d/large")).status().code(),
             StatusCode::kDataLoss);
 }
 

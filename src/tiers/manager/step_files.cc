@@ -114,7 +114,7 @@ Status StepFiles::Finish(const std::shared_ptr<StepFiles>& files,
                       static_cast<int64_t>(files->holders_.size()));
   FileWriter writer(store, /*sync=*/false);
   HF_RETURN_IF_ERROR(FinishItemParts(options, writer));
-  HF_RETURN_IF_ERROR(CloseItem(root, options, writer));
+  HF_RETURN_IF_ERROR(CloseItem(Place(root), options, writer));
   const std::string prefix = item + "/";
   for (const std::string& key : store.deleted()) {
     files->files_.erase(prefix + key);

@@ -461,10 +461,10 @@ Status TieredManagerImpl::OpenShared(const Candidate& candidate,
                                      TierRestore& restore) {
   opened_path_ = run_.options.shared.directory + "/" + candidate.name;
   OpenOptions options;
-  auto opened = OpenCheckpoint(opened_path_, options);
+  auto opened = OpenCheckpoint(holdfast::Place(opened_path_), options);
   if (opened.ok() && (*opened)->info().items.contains(run_.options.item)) {
     options.item = run_.options.item;
-    opened = OpenCheckpoint(opened_path_, options);
+    opened = OpenCheckpoint(holdfast::Place(opened_path_), options);
   }
   HF_RETURN_IF_ERROR(control_->Agree({"open", opened_path_}, opened.status()));
   restore.checkpoint = *std::move(opened);

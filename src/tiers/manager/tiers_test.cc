@@ -375,10 +375,10 @@ TEST_F(TieredManagerTest, TooMuchLostFallsBackToTheSharedTierInWords) {
     return Status();
   });
   // A plain checkpoint, which needs no host.
-  const auto loaded = OpenCheckpoint(SharedPath() + "/2");
+  const auto loaded = OpenCheckpoint(Place(SharedPath() + "/2"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_EQ((*loaded)->leaves().size(), 4u);
-  EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(SharedPath() + "/2"))->damages.empty());
 }
 
 TEST_F(TieredManagerTest, SavesKeepToTheirRatesAndRestoresHaveNone) {
@@ -416,7 +416,7 @@ TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByTheNextManager) {
   options_.shared.save_every = 2;
   fs::remove_all(HostPath(3));
   RunOk({0, 1, 2, 3}, RestoreIs({2, "parity", {3}}));
-  EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(SharedPath() + "/2"))->damages.empty());
 }
 
 // Rank 0 is on a host that has no part of the step; all other hosts have parts.
@@ -424,7 +424,7 @@ TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByMoreHostsThanSavedIt) {
   RunOk({0, 1, 2, 3}, SaveSteps({2}));
   options_.shared.save_every = 2;
   RunOk({8, 0, 1, 2, 3}, RestoreIs({2, "local", {}}));
-  EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(SharedPath() + "/2"))->damages.empty());
 }
 
 TEST_F(TieredManagerTest, SharedStepsHaveTheFingerprintsOfTheirTrees) {
@@ -435,7 +435,7 @@ TEST_F(TieredManagerTest, SharedStepsHaveTheFingerprintsOfTheirTrees) {
   RunOk({0, 1, 2, 3}, RestoreIs({3, "parity", {1}}));
   OpenOptions open;
   open.fingerprints = true;
-  const auto shared = OpenCheckpoint(SharedPath() + "/2", open);
+  const auto shared = OpenCheckpoint(Place(SharedPath() + "/2"), open);
   ASSERT_TRUE(shared.ok()) << shared.status().ToString();
   std::map<std::string, std::string> found;
   for (const LeafInfo& leaf : (*shared)->leaves()) {
@@ -507,7 +507,7 @@ TEST_F(TieredManagerTest, ArraysInFilesOfTheirOwnAreRestoredToo) {
   RunOk({0, 1, 2, 3}, SaveSteps({5}));
   fs::remove_all(HostPath(2));
   RunOk({0, 1, 2, 3}, RestoreIs({5, "parity", {2}}));
-  EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/5")->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(Place(SharedPath() + "/5"))->damages.empty());
 }
 
 TEST_F(TieredManagerTest, AnOldTimelineNeverWins) {

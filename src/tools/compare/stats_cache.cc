@@ -288,7 +288,7 @@ Status StatsCache::Write() {
 
 std::string StatsCache::IdentityOf(const Checkpoint& checkpoint) {
   const std::string& path = checkpoint.info().path;
-  const uint64_t hash = FilesHash(path);
+  const uint64_t hash = FilesHash(Place(path));
   return hash == 0 ? "" : path + " " + std::to_string(hash);
 }
 

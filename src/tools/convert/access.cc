@@ -18,7 +18,7 @@ FormatAccess Access(Format format, ForeignFormat foreign,
   return {format, std::move(target), [foreign](const std::string& path) {
             OpenOptions open;
             open.stored_sizes = false;
-            return OpenForeign(foreign, path, open);
+            return OpenForeign(foreign, Place(path), open);
           }};
 }
 

@@ -152,7 +152,7 @@ class SourceOpener {
 
 // 0 means that no earlier conversion can be continued.
 uint64_t SourceHash(const std::string& path, const ConvertOptions& options) {
-  const uint64_t files = FilesHash(path);
+  const uint64_t files = FilesHash(Place(path));
   if (files == 0) return 0;
   return files ^ RecipeHash(options.recipe, options.recipe_options);
 }
@@ -235,7 +235,7 @@ Result<ConvertResult> Convert(const std::string& source,
 Result<ConvertResult> ConvertFrom(const Checkpoint& source,
                                   const std::string& target,
                                   const ConvertOptions& options) {
-  return ConvertOpened(source, 0, target, options);
+  return ConvertOpened(source, 0, Place(target), options);
 }
 
 }  // namespace holdfast

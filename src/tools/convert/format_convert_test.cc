@@ -33,8 +33,9 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 std::unique_ptr<Checkpoint> OpenAny(const std::string& path) {
-  auto opened =
-      path.ends_with(".safetensors") ? OpenSafetensors(path, true) : Open(path);
+  auto opened = path.ends_with(".safetensors")
+                    ? OpenSafetensors(Place(path), true)
+                    : Open(path);
   EXPECT_TRUE(opened.ok()) << opened.status().ToString();
   return opened.ok() ? std::move(opened).value() : nullptr;
 }
@@ -127,7 +128,9 @@ class FaultyTarget : public FormatTarget {
 
 FormatAccess FaultyAccess(Faults* faults) {
   return {Format::kSafetensors, std::make_unique<FaultyTarget>(faults),
-          [](const std::string& path) { return OpenSafetensors(path, true); }};
+          [](const std::string& path) {
+            return OpenSafetensors(Place(path), true);
+          }};
 }
 
 class FormatConvert : public ::testing::Test {
@@ -153,8 +156,8 @@ class FormatConvert : public ::testing::Test {
   Result<ConvertResult> ConvertTo(const std::string& name,
                                   Faults* faults = nullptr) {
     Faults none;
-    return ConvertToFormat(*source_, FilesHash(source_path_), PathOf(name),
-                           options_,
+    return ConvertToFormat(*source_, FilesHash(Place(source_path_)),
+                           Place(PathOf(name)), options_,
                            FaultyAccess(faults != nullptr ? faults : &none));
   }
 
@@ -322,7 +325,9 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
     there.sync = false;
     there.format = foreign;
     ASSERT_TRUE(Convert(source_path_, target, there).ok());
-    const uint64_t before = FilesHash(target);
+    const uint64_t before = FilesHash(Place(target));
+    EXPECT_NE(before, 0u);
+    EXPECT_EQ(FilesHash(Place(target + ".missing")), 0u);
     ConvertOptions over;
     over.sync = false;
     over.format = Format::kOrbax;
@@ -340,7 +345,7 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
     cut.run.in_flight_bytes_max = 100000;
     EXPECT_EQ(Convert(source_path_, target, cut).status().code(),
               StatusCode::kCancelled);
-    EXPECT_EQ(FilesHash(target), before);
+    EXPECT_EQ(FilesHash(Place(target)), before);
     // The source is the target that it replaces.
     const auto done = Convert(target, target, over);
     ASSERT_TRUE(done.ok()) << done.status().ToString();
@@ -516,8 +521,8 @@ TEST_F(FormatConvert, SidecarsOfAComposite) {
 }
 
 TEST_F(FormatConvert, OneConversionAtATime) {
-  const auto work =
-      WorkDirectory::Begin(PathOf("t.safetensors"), {1, 2}, {.sync = false});
+  const auto work = WorkDirectory::Begin(Place(PathOf("t.safetensors")), {1, 2},
+                                         {.sync = false});
   ASSERT_TRUE(work.ok());
   EXPECT_EQ(ConvertTo("t.safetensors").status().code(),
             StatusCode::kAlreadyExists);

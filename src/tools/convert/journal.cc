@@ -123,7 +123,7 @@ Result<std::unique_ptr<Journal>> Journal::Create(const std::string& path,
   HF_RETURN_IF_ERROR(journal->AppendText(
       LineOf(std::string(kMagic) + " " + HexNumber(head.source_hash, 16) + " " +
              HexNumber(head.plan_hash, 16))));
-  if (sync) HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(path)));
+  if (sync) HF_RETURN_IF_ERROR(SyncDirectory(Place(ParentPath(path))));
   return journal;
 }
 

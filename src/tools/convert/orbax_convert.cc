@@ -369,7 +369,7 @@ class OrbaxConverter {
   }
 
   static Status MakeDirectory(const std::string& path) {
-    const Status made = CreateDirectoryNew(path);
+    const Status made = CreateDirectoryNew(Place(path));
     return made.code() == StatusCode::kAlreadyExists ? Status() : made;
   }
 
@@ -463,7 +463,7 @@ class OrbaxConverter {
                          const std::string& name) {
     if (!name.empty()) return Rename(from, root + "/" + name);
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> entries,
-                        ListDirectory(from));
+                        ListDirectory(Place(from)));
     for (const std::string& entry : entries) {
       HF_RETURN_IF_ERROR(Rename(from + "/" + entry, root + "/" + entry));
     }

@@ -40,7 +40,7 @@ Result<std::vector<SavePlan>> PlanSaveParts(const Tree& tree,
 Result<SaveResult> WriteSavePart(const std::string& directory,
                                  const SavePlan& plan, int64_t index) {
   const ProcessPart part{.rank = index, .is_primary = index == 0};
-  return SavePlannedItem(directory, plan, &part, Stopwatch());
+  return SavePlannedItem(Place(directory), plan, &part, Stopwatch());
 }
 
 uint64_t SavePlanHash(const SavePlan& plan) {

@@ -38,7 +38,8 @@ Result<std::unique_ptr<Checkpoint>> ThroughRecipe(
         "leave it out");
   }
   if (options.config_json.empty()) {
-    HF_ASSIGN_OR_RETURN(options.config_json, ReadConfig(source->info().path));
+    HF_ASSIGN_OR_RETURN(options.config_json,
+                        ReadConfig(Place(source->info().path)));
   }
   return WithRecipe(std::move(source), *recipe, options);
 }

@@ -66,23 +66,25 @@ Status MakeParents(const std::string& path) {
                      fs::path(path).parent_path().string());
 }
 
-void AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
+// Returns false, and adds nothing, for anything but a regular file.
+bool AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
   std::string text;
   PutString(text, name);
   PutVarint(text, static_cast<uint64_t>(info.st_size));
   PutVarint(text, static_cast<uint64_t>(info.st_mtim.tv_sec));
   PutVarint(text, static_cast<uint64_t>(info.st_mtim.tv_nsec));
   hash.Update(text);
+  return true;
 }
 
 // All files but no directories, relative to `path`, with a leading slash.
-std::vector<std::string> FilesBelow(const std::string& path) {
+Result<std::vector<std::string>> FilesBelow(const std::string& path) {
   std::vector<std::string> files;
-  const Result<std::vector<std::string>> entries = EntriesBelow(path);
-  if (!entries.ok()) return files;
-  for (const std::string& entry : *entries) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> entries,
+                      EntriesBelow(Place(path)));
+  for (const std::string& entry : entries) {
     std::error_code ignored;  // a link may lead to a directory
     if (!fs::is_directory(path + "/" + entry, ignored)) {
       files.push_back("/" + entry);
@@ -100,9 +102,12 @@ uint64_t FilesHash(const Place& place) {
   }
   const std::string& path = place.path();
   Xxh64 hash;
-  const std::vector<std::string> names = FilesBelow(path);
-  if (names.empty()) AddFile(path, "", hash);
-  for (const std::string& name : names) AddFile(path + name, name, hash);
+  if (std::error_code ignored; !fs::is_directory(path, ignored)) {
+    return AddFile(path, "", hash) ? hash.Digest() : 0;
+  }
+  const Result<std::vector<std::string>> names = FilesBelow(path);
+  if (!names.ok()) return 0;
+  for (const std::string& name : *names) AddFile(path + name, name, hash);
   return hash.Digest();
 }
 
@@ -140,7 +145,7 @@ Result<std::unique_ptr<WorkDirectory>> WorkDirectory::Begin(
 }
 
 Status WorkDirectory::Prepare() {
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path_));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(path_)));
   if (kind != PathKind::kMissing && kind != PathKind::kDirectory) {
     return TargetExistsError(path_);
   }
@@ -154,7 +159,7 @@ Status WorkDirectory::Prepare() {
   HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take(path_));
   HF_ASSIGN_OR_RETURN(FoundJournal found, ReadJournal(JournalPath()));
   is_begun_ = true;
-  HF_ASSIGN_OR_RETURN(const PathKind data, GetPathKind(data_path()));
+  HF_ASSIGN_OR_RETURN(const PathKind data, GetPathKind(Place(data_path())));
   using State = FoundJournal::State;
   if (options_.restart) return StartAnew("because restart was asked for");
   if (found.state == State::kMissing) {
@@ -189,22 +194,22 @@ Status WorkDirectory::StartAnew(const std::string& why) {
   is_worth_keeping_ = false;
   journal_.reset();
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(path_));
+                      ListDirectory(Place(path_)));
   for (const std::string& name : names) {
     const std::string entry = path_ + "/" + name;
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(entry));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(entry)));
     if (kind == PathKind::kDirectory) {
-      HF_RETURN_IF_ERROR(RemoveTree(entry));
+      HF_RETURN_IF_ERROR(RemoveTree(Place(entry)));
     } else if (::unlink(entry.c_str()) != 0) {
       return ErrnoStatus(errno, "remove", entry);
     }
   }
   HF_ASSIGN_OR_RETURN(journal_,
                       Journal::Create(JournalPath(), head_, options_.sync));
-  HF_RETURN_IF_ERROR(CreateDirectoryNew(data_path()));
+  HF_RETURN_IF_ERROR(CreateDirectoryNew(Place(data_path())));
   if (!options_.sync) return Status();
-  HF_RETURN_IF_ERROR(SyncDirectory(path_));
-  return SyncDirectory(ParentPath(path_));
+  HF_RETURN_IF_ERROR(SyncDirectory(Place(path_)));
+  return SyncDirectory(Place(ParentPath(path_)));
 }
 
 // Best effort: the next conversion to the same target removes leftovers.
@@ -234,7 +239,7 @@ Status WorkDirectory::DropJournal() {
   if (::unlink(JournalPath().c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, "remove", JournalPath());
   }
-  return options_.sync ? SyncDirectory(path_) : Status();
+  return options_.sync ? SyncDirectory(Place(path_)) : Status();
 }
 
 Status WorkDirectory::Publish(const std::string& name) {
@@ -248,7 +253,7 @@ Status WorkDirectory::Publish(const std::string& name) {
   int error = RenameNew(AT_FDCWD, source.c_str(), target.c_str());
   if (error == EEXIST) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_));
-    HF_ASSIGN_OR_RETURN(const PathKind made, GetPathKind(source));
+    HF_ASSIGN_OR_RETURN(const PathKind made, GetPathKind(Place(source)));
     const bool are_files =
         kind != PathKind::kDirectory && made != PathKind::kDirectory;
     if (!are_files) return PublishOver(source);
@@ -262,7 +267,7 @@ Status WorkDirectory::Publish(const std::string& name) {
   if (options_.sync) {
     HF_RETURN_IF_ERROR(SyncDirectory(target_.parent()));
     // Syncs both directories of a rename before one of them is removed.
-    HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(source)));
+    HF_RETURN_IF_ERROR(SyncDirectory(Place(ParentPath(source))));
   }
   return Remove();
 }

@@ -49,7 +49,7 @@ constexpr int kRemoteThreads = 16;
 constexpr int kListAttempts = 5;
 
 bool HasLinksBelow(const std::string& directory) {
-  const auto entries = EntriesBelow(directory);
+  const auto entries = EntriesBelow(Place(directory));
   return entries.ok() &&
          std::ranges::any_of(*entries, [&](const std::string& entry) {
            std::error_code error;
@@ -269,7 +269,7 @@ class UnitCopier {
     const std::string work = target_.place.path() + std::string(kCopySuffix);
     HF_RETURN_IF_ERROR(RecoverReplaced(target_.place).status());
     HF_ASSIGN_OR_RETURN(DirectoryLock lock, TakeWork(work));
-    HF_ASSIGN_OR_RETURN(TreeListing earlier, ListWholeTree(work));
+    HF_ASSIGN_OR_RETURN(TreeListing earlier, ListWholeTree(Place(work)));
     HF_ASSIGN_OR_RETURN(const bool goes_on, GoesOn(earlier));
     if (!goes_on) {
       HF_RETURN_IF_ERROR(lock.Remove(work));
@@ -355,7 +355,7 @@ class UnitCopier {
     std::error_code error;
     fs::create_directories(fs::path(work).parent_path(), error);
     if (error) return ErrnoStatus(error.value(), "create directory", work);
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(work));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(work)));
     Result<DirectoryLock> lock = kind == PathKind::kMissing
                                      ? DirectoryLock::Make(work)
                                      : DirectoryLock::Take(work);
@@ -367,7 +367,7 @@ class UnitCopier {
   Status PublishWork(const std::string& work) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_.place));
     if (kind == PathKind::kMissing) {
-      return PublishDirectory(work, target_.place.path());
+      return PublishDirectory(Place(work), Place(target_.place.path()));
     }
     if (kind != PathKind::kDirectory) {
       return AlreadyThere(target_.place.path(), "a file is there");
@@ -424,7 +424,7 @@ class UnitCopier {
       HF_ASSIGN_OR_RETURN(const bool is_aside, LeadsToDirectory(aside));
       if (is_aside) {
         HF_RETURN_IF_ERROR(
-            PublishDirectory(aside.path(), target_.place.path()));
+            PublishDirectory(Place(aside.path()), Place(target_.place.path())));
       }
       return readable;
     }
@@ -439,8 +439,8 @@ class UnitCopier {
       // An overwrite was interrupted before it had put anything aside.
       HF_RETURN_IF_ERROR(RemoveReplaced());
       HF_RETURN_IF_ERROR(
-          PublishDirectory(target_.place.path(),
-                           ReplacedPlace(target_.place).path()));
+          PublishDirectory(Place(target_.place.path()),
+                           Place(ReplacedPlace(target_.place).path())));
       HF_RETURN_IF_ERROR(store.Write(kCopyJournal, journal_));
       return false;
     }
@@ -634,7 +634,7 @@ class TreeCopier {
       if (again.files.empty()) {
         left_out_.insert(unit.directory);
         const Status removed =
-            RemoveTree(to.place.path() + std::string(kCopySuffix));
+            RemoveTree(Place(to.place.path() + std::string(kCopySuffix)));
         return removed.code() == StatusCode::kNotFound ? Status() : removed;
       }
       if (ListingHash(again) == ListingHash(from)) return copied;
@@ -836,11 +836,11 @@ class TreeCopier {
   Status CopyClosed(const std::vector<FileCopy>& files,
                     const std::string& directory, FileCopier& copier) const {
     const std::string work = directory + "/.holdfast-copy-closed";
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(work));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(Place(work)));
     HF_ASSIGN_OR_RETURN(DirectoryLock lock, kind == PathKind::kMissing
                                                 ? DirectoryLock::Make(work)
                                                 : DirectoryLock::Take(work));
-    HF_RETURN_IF_ERROR(SetPermissions(work, 0700));
+    HF_RETURN_IF_ERROR(SetPermissions(Place(work), 0700));
     const std::shared_ptr<Store> store = Place(work).OpenStore();
     HF_RETURN_IF_ERROR(copier.Copy(files, {store.get(), nullptr, ""}, {}));
     for (const FileCopy& file : files) {
@@ -850,7 +850,7 @@ class TreeCopier {
       const bool is_moved = ::chmod(grown.c_str(), bits) == 0 &&
                             ::rename(grown.c_str(), target.c_str()) == 0;
       if (!is_moved) return ErrnoStatus(errno, "publish", target);
-      HF_RETURN_IF_ERROR(SyncDirectory(ParentDirectory(target)));
+      HF_RETURN_IF_ERROR(SyncDirectory(Place(ParentDirectory(target))));
     }
     return lock.Remove(work);
   }

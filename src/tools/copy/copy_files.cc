@@ -34,7 +34,7 @@ class LocalFileReader final : public ListedFileReader {
   }
 
   Status CheckUnchanged() override {
-    HF_ASSIGN_OR_RETURN(const TreeListing now, ListWholeTree(path_));
+    HF_ASSIGN_OR_RETURN(const TreeListing now, ListWholeTree(Place(path_)));
     const bool is_same = now.is_file && now.files[0].version == file_.version &&
                          now.files[0].byte_count == file_.byte_count;
     return is_same ? Status() : Changed();

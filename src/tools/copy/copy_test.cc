@@ -92,7 +92,7 @@ class CopyTest : public ::testing::Test {
 
   static Files FilesAt(const std::string& place) {
     Files files;
-    const auto listing = ListWholeTree(place);
+    const auto listing = ListWholeTree(Place(place));
     EXPECT_TRUE(listing.ok()) << listing.status().ToString();
     if (!listing.ok()) return files;
     for (const ListedFile& file : listing->files) {
@@ -564,7 +564,7 @@ TEST_F(CopyTest, OnlyFilesAreListedWhereNothingElseIsWanted) {
   fs::create_directory_symlink(Local(""), Local("a/up"));
   fs::create_symlink(Local("nowhere"), Local("a/dangling"));
   ASSERT_EQ(::mkfifo(Local("a/pipe").c_str(), 0600), 0);
-  const auto listing = ListWholeTree(Local("a"), LinkPolicy::kOnlyFiles);
+  const auto listing = ListWholeTree(Place(Local("a")), LinkPolicy::kOnlyFiles);
   ASSERT_TRUE(listing.ok()) << listing.status().ToString();
   std::vector<std::string> names;
   for (const ListedFile& file : listing->files) names.push_back(file.name);
@@ -621,7 +621,7 @@ TEST_F(CopyTest, LinksAreFollowedWhenAskedTo) {
 TEST_F(CopyTest, AFileThatBecameALinkIsNotRead) {
   Write("tree/a", "1");
   Write("secret", "2");
-  const auto listing = ListWholeTree(Local("tree"));
+  const auto listing = ListWholeTree(Place(Local("tree")));
   ASSERT_TRUE(listing.ok());
   fs::remove(Local("tree/a"));
   fs::create_symlink(Local("secret"), Local("tree/a"));

@@ -116,23 +116,30 @@ Status CheckTargetNames(const std::vector<LeafInfo>& infos,
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return infos[a].key < infos[b].key; });
   // A leaf is followed by the leaves below it, if any.
-  for (size_t i = 0; i < order.size(); ++i) {
-    const LeafInfo& leaf = infos[order[i]];
+  std::vector<size_t> above;  // the leaves that this one lies below
+  for (const size_t i : order) {
+    const LeafInfo& leaf = infos[i];
     if (leaf.key.size() > kTreeDepthMax) {
       return InvalidArgumentError(
           "leaf \"" + leaf.name + "\" of the target has " +
           std::to_string(leaf.key.size()) + " keys (want at most " +
           std::to_string(kTreeDepthMax) + ")");
     }
-    if (i == 0 || !IsPrefix(infos[order[i - 1]].key, leaf.key)) continue;
-    const LeafInfo& above = infos[order[i - 1]];
-    const RecipeRule* const made_above = rules[order[i - 1]];
-    const RecipeRule* const made = rules[order[i]];
-    if (made_above == nullptr && made == nullptr) continue;
-    return InvalidArgumentError("leaf \"" + leaf.name + "\" (" +
-                                MakerText(made) + ") lies below \"" +
-                                above.name + "\" (" + MakerText(made_above) +
-                                "), which is a leaf itself");
+    while (!above.empty() && !IsPrefix(infos[above.back()].key, leaf.key)) {
+      above.pop_back();
+    }
+    // The source may have a leaf below a leaf; a recipe must not make one.
+    const auto clash =
+        std::find_if(above.rbegin(), above.rend(), [&](size_t higher) {
+          return rules[higher] != nullptr || rules[i] != nullptr;
+        });
+    if (clash != above.rend()) {
+      return InvalidArgumentError(
+          "leaf \"" + leaf.name + "\" (" + MakerText(rules[i]) +
+          ") lies below \"" + infos[*clash].name + "\" (" +
+          MakerText(rules[*clash]) + "), which is a leaf itself");
+    }
+    above.push_back(i);
   }
   return Status();
 }

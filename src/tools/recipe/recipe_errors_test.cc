@@ -370,6 +370,12 @@ TEST(RecipeErrors, TargetsHaveNamesOfTheirOwn) {
                         {{"a", {}}, {"b", {}}}),
             "recipe: leaf \"x.y\" (rule 2) lies below \"x\" (rule 3), which is "
             "a leaf itself");
+  // A leaf of the source may lie below another; one that a rule makes may not,
+  // wherever it is sorted.
+  EXPECT_EQ(SourceError(R"({"from": "a", "to": "x.z"})",
+                        {{"x", {}}, {"x.y", {}}, {"a", {}}}),
+            "recipe: leaf \"x.z\" (rule 2) lies below \"x\" (what no rule "
+            "takes), which is a leaf itself");
   std::string deep = "x";
   for (int i = 0; i < 512; ++i) deep += ".x";
   EXPECT_EQ(SourceError(R"({"from": "a", "to": ")" + deep + "\"}", {{"a", {}}}),

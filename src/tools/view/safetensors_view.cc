@@ -159,7 +159,7 @@ class FaceComparison {
 Result<std::shared_ptr<const std::vector<SourceFile>>> SafetensorsIn(
     const std::string& directory, LinkKind link) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(directory));
+                      ListDirectory(Place(directory)));
   SourceNames sources(directory, link);
   for (const std::string& name : names) {
     if (!name.ends_with(kSafetensorsSuffix)) continue;
@@ -313,9 +313,10 @@ Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
   }
   const std::shared_ptr<Store> store = Place(directory).OpenStore();
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<const DigestIndex> list,
-                      CheckedFiles::ListFor(store, directory));
-  HF_ASSIGN_OR_RETURN(const auto face,
-                      OpenSafetensors(directory, options.open.use_sidecar));
+                      CheckedFiles::ListFor(store, Place(directory)));
+  HF_ASSIGN_OR_RETURN(
+      const auto face,
+      OpenSafetensors(Place(directory), options.open.use_sidecar));
   HF_ASSIGN_OR_RETURN(const std::string why_not,
                       FaceComparison(source, *face).WhyNot());
   if (!why_not.empty()) return NotBoth(directory, why_not);
@@ -334,15 +335,15 @@ Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
   HF_RETURN_IF_ERROR(run.cancel().Check());
   HF_RETURN_IF_ERROR(
       PlaceSources(data, *files, options.link, options.sync, place.path()));
-  HF_RETURN_IF_ERROR(CopyCompanions(directory, data, options.sync));
+  HF_RETURN_IF_ERROR(CopyCompanions(directory, Place(data), options.sync));
   HF_ASSIGN_OR_RETURN(
       const DigestFile record,
-      ViewSums(directory, *face, list, options.checksums).Of(*files));
+      ViewSums(Place(directory), *face, list, options.checksums).Of(*files));
   HF_RETURN_IF_ERROR(Place(data).OpenStore()->Write(
       kDigestFile, SerializeDigestFile(record), {.sync = options.sync}));
   run.AddDone(result.referred_bytes);
   HF_RETURN_IF_ERROR(run.cancel().Check());
-  if (options.sync) HF_RETURN_IF_ERROR(SyncDirectory(data));
+  if (options.sync) HF_RETURN_IF_ERROR(SyncDirectory(Place(data)));
   HF_RETURN_IF_ERROR(work->Publish(""));
   result.total_seconds = watch.Lap();
   return result;

@@ -170,7 +170,7 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
     versions_.push_back(std::move(object.version));
     return known->second;
   }
-  HF_ASSIGN_OR_RETURN(SourceFile row, DescribeSource(name, path));
+  HF_ASSIGN_OR_RETURN(SourceFile row, DescribeSource(name, Place(path)));
   // Resolves directories that are links, which may be removed later.
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
@@ -193,7 +193,7 @@ Status PlaceSources(const std::string& directory,
 Status CopyCompanions(const std::string& from, const Place& directory,
                       bool sync) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(from));
+                      ListDirectory(Place(from)));
   const std::shared_ptr<Store> to = directory.OpenStore();
   for (const std::string& name : names) {
     const fs::path file = from + "/" + name;

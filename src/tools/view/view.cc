@@ -281,8 +281,9 @@ class Viewer {
       const CancelToken cancel(options_.run.cancel);
       HF_RETURN_IF_ERROR(
           CopySources(directory, *names.rows(), names.versions(), &cancel));
-      return is_model ? CopyCompanionObjects(directory_, directory, &cancel)
-                      : Status();
+      return is_model
+                 ? CopyCompanionObjects(Place(directory_), directory, &cancel)
+                 : Status();
     }
     HF_RETURN_IF_ERROR(PlaceSources(directory.path(), *names.rows(),
                                     options_.link, options_.sync));
@@ -297,7 +298,7 @@ class Viewer {
     for (const auto& [item, names] : sources_) {
       for (const SourceFile& row : *names.rows()) {
         if (Place(row.from).is_remote()) continue;
-        const auto now = DescribeSource(row.path, row.from);
+        const auto now = DescribeSource(row.path, Place(row.from));
         const bool has_stayed =
             now.ok() && now->byte_count == row.byte_count &&
             (row.modified_ns == 0 || now->modified_ns == row.modified_ns);
@@ -335,7 +336,7 @@ class Viewer {
 
 // The directory of a file, or the given directory itself.
 Result<std::string> DirectoryOf(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(Place(path)));
   const Place place = Place(path).Absolute();
   return is_directory ? place.path() : place.parent().path();
 }

@@ -113,7 +113,7 @@ struct Identity {
 Result<std::vector<TreeListing>> ListReadFiles(const CheckpointInfo& info) {
   std::vector<TreeListing> listings(1);
   HF_ASSIGN_OR_RETURN(listings[0],
-                      ListWholeTree(info.path, LinkPolicy::kOnlyFiles));
+                      ListWholeTree(Place(info.path), LinkPolicy::kOnlyFiles));
   std::vector<std::string> others = info.bases;
   if (listings[0].is_local()) {
     const MayBeRead may_be_read(info);
@@ -130,7 +130,7 @@ Result<std::vector<TreeListing>> ListReadFiles(const CheckpointInfo& info) {
   }
   for (const std::string& path : others) {
     HF_ASSIGN_OR_RETURN(listings.emplace_back(),
-                        ListWholeTree(path, LinkPolicy::kOnlyFiles));
+                        ListWholeTree(Place(path), LinkPolicy::kOnlyFiles));
   }
   // These files come and go, and nothing is read from them.
   for (TreeListing& listing : listings) {

@@ -222,7 +222,7 @@ void StoredSums::FindGone(const TreeListing& listing) {
     // Other tools copy checkpoints without this file.
     if (FileNameOf("/" + name) == kCommitMarkerFile) continue;
     const std::string path = listing.place.path() + "/" + name;
-    if (listing.is_local() && IsThere(path)) continue;
+    if (listing.is_local() && IsThere(Place(path))) continue;
     gone_.emplace(name, GoneError(path));
   }
 }

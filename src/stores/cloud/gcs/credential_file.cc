@@ -84,7 +84,10 @@ Status ReadSubjectSource(const FileJson& json, SubjectTokenSource& subject) {
   // Exactly one of the two must be given: with both it is unclear which token
   // is meant.
   if (subject.file.empty() == subject.url.empty()) {
-    return InvalidArgumentError("credential_source has neither file nor url");
+    return InvalidArgumentError(
+        subject.file.empty() ? "credential_source has neither file nor url"
+                             : "credential_source has both a file and a url; "
+                               "want one of them");
   }
   const auto headers = source->find("headers");
   if (headers != source->end() && headers->is_object()) {

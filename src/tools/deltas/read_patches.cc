@@ -4,12 +4,12 @@
 #include <unordered_map>
 
 #include "engine/restore/leaf_request.h"
-#include "foreign/deltas/array_patches.h"
 #include "foreign/chain/delta_checkpoint.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/record/call_record.h"
 #include "holdfast/delta.h"
+#include "tools/deltas/array_patches.h"
 
 namespace holdfast {
 namespace {

@@ -16,8 +16,6 @@
 #include "engine/references/referrers.h"
 #include "engine/restore/leaf_request.h"
 #include "engine/save/array_source.h"
-#include "foreign/deltas/batches.h"
-#include "foreign/deltas/choose_base.h"
 #include "foreign/chain/delta_info.h"
 #include "formats/delta/array_delta.h"
 #include "formats/delta/chunk_delta.h"
@@ -31,6 +29,8 @@
 #include "holdfast/delta.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
+#include "tools/deltas/batches.h"
+#include "tools/deltas/choose_base.h"
 
 namespace holdfast {
 namespace {
@@ -137,7 +137,7 @@ class DeltaSaver {
     HF_ASSIGN_OR_RETURN(base_, Open(base_path, open));
     const Place base(base_->info().path);
     HF_RETURN_IF_ERROR(CheckNoCircle());
-    NameBase(path_, base, info_.base);
+    NameBase(Place(path_), base, info_.base);
     info_.base.id = base_->info().result_id;
     info_.order = base_->info().bases.size() + 1;
     info_.chunk_bytes = kDeltaChunkBytes;
@@ -156,12 +156,12 @@ class DeltaSaver {
 
   Status CheckNoCircle() const {
     const CheckpointInfo& base = base_->info();
-    if (IsSamePlace(base.path, path_)) {
+    if (IsSamePlace(Place(base.path), Place(path_))) {
       return InvalidArgumentError("save " + path_ +
                                   ": a delta cannot be its own base");
     }
     HF_ASSIGN_OR_RETURN(const bool is_made_from,
-                        IsMadeFrom(base.path, base.bases, path_));
+                        IsMadeFrom(base.path, base.bases, Place(path_)));
     if (!is_made_from) return Status();
     return InvalidArgumentError(
         "save " + path_ + ": its base " + base.path +
@@ -363,7 +363,7 @@ class DeltaSaver {
   // rewritten meanwhile.
   Status CheckBaseStayed() const {
     HF_ASSIGN_OR_RETURN(const std::string files,
-                        ContentHash(base_->info().path));
+                        ContentHash(Place(base_->info().path)));
     if (files == info_.base.content_hash) return Status();
     return FailedPreconditionError("save " + path_ + ": the base " +
                                    base_->info().path +

@@ -7,8 +7,6 @@
 #include "engine/references/content_hash.h"
 #include "engine/restore/leaf_request.h"
 #include "foreign/chain/delta_checkpoint.h"
-#include "foreign/deltas/array_patches.h"
-#include "foreign/deltas/memory_checkpoint.h"
 #include "ground/base/executor.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
@@ -17,6 +15,8 @@
 #include "ground/tensor/copy.h"
 #include "holdfast/delta.h"
 #include "holdfast/steps/steps.h"
+#include "tools/deltas/array_patches.h"
+#include "tools/deltas/memory_checkpoint.h"
 
 namespace holdfast {
 namespace {
@@ -203,7 +203,7 @@ struct FollowedMemory {
     if (newest == steps.rend()) return std::optional<Follower::Update>();
     const std::string at = root + "/" + newest->name;
     // Computed first, so that later writes are news to the next call.
-    HF_ASSIGN_OR_RETURN(std::string hash, ContentHash(at));
+    HF_ASSIGN_OR_RETURN(std::string hash, ContentHash(Place(at)));
     if (newest->step == step && hash == content_hash) {
       return std::optional<Follower::Update>();
     }

@@ -12,12 +12,12 @@
 
 #include "checkpoint/test_trees.h"
 #include "engine/references/referrers.h"
-#include "foreign/deltas/choose_base.h"
 #include "ground/tensor/box.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/delta.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/steps/steps.h"
+#include "tools/deltas/choose_base.h"
 #include "twins/file_bytes.h"
 #include "twins/scratch_directory.h"
 

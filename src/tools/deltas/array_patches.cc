@@ -1,15 +1,15 @@
-#include "foreign/deltas/array_patches.h"
+#include "tools/deltas/array_patches.h"
 
 #include <algorithm>
 #include <cstring>
 #include <span>
 
 #include "engine/restore/leaf_request.h"
-#include "foreign/deltas/batches.h"
 #include "formats/delta/chunk_delta.h"
 #include "ground/base/status_macros.h"
 #include "ground/run/run.h"
 #include "ground/tensor/grid.h"
+#include "tools/deltas/batches.h"
 
 namespace holdfast {
 namespace {

@@ -1,4 +1,4 @@
-#include "foreign/deltas/choose_base.h"
+#include "tools/deltas/choose_base.h"
 
 #include <ranges>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "foreign/deltas/memory_checkpoint.h"
+#include "tools/deltas/memory_checkpoint.h"
 
 #include <utility>
 
