@@ -7,9 +7,9 @@ usage: async_saves.py [--scale S] [--megabytes N] [--rounds N] [--dir SCRATCH]
 The trees are `small` (bench/trees.py) and large arrays, as numpy and as jax
 arrays. Orbax uses its legacy AsyncCheckpointer with PyTreeSave; holdfast uses
 the same calls of the drop-in, `save_async` of its v1, and its own `save(...,
-background=True)`. The same rounds time the copy that any snapshot of numpy
-arrays must make, by all threads into fresh memory. Savers are interleaved;
-medians are shown.
+background=True)`. Each round also times a copy of the numpy arrays into fresh
+memory, with all threads, because any snapshot must make such a copy. Savers are
+interleaved; medians are shown.
 """
 
 import concurrent.futures
@@ -119,7 +119,7 @@ def markdown(args, samples):
     lines = ["# How long async saves keep their caller", "",
              f"`small`: {int(20000 * args.scale)} leaves of 256 bytes; `large`: "
              f"{args.megabytes} MiB in arrays of 16 MiB. Medians of "
-             f"{args.rounds} interleaved rounds, seconds."]
+             f"{args.rounds} interleaved rounds, in seconds."]
     for tree_name, rows in samples.items():
         medians = {name: [statistics.median(column) for column in
                           zip(*seconds)] for name, seconds in rows.items()}
@@ -143,8 +143,10 @@ def markdown(args, samples):
 
 def main():
     parser = runs.parser_of(__doc__, has_tree=False)
-    parser.add_argument("--scale", type=float, default=1.0, help="of small")
-    parser.add_argument("--megabytes", type=int, default=512, help="of large")
+    parser.add_argument("--scale", type=float, default=1.0,
+                        help="scale of `small`")
+    parser.add_argument("--megabytes", type=int, default=512,
+                        help="size of `large`")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-async-",
                                      dir=args.dir) as scratch:

@@ -3,9 +3,9 @@
 
 usage: background.py [--megabytes N] [--rounds N] [--dir SCRATCH] [--out NAME]
 
-With immutable jax arrays, compares with the complete save. With numpy arrays,
-which must be copied before the call may return, compares with a parallel memcpy
-into fresh memory, which any snapshot must do. Interleaved; medians.
+For immutable jax arrays, compares the call with the complete save. Numpy arrays
+must be copied before the call may return, so for these, compares the call with
+a parallel memcpy into fresh memory. Runs are interleaved; prints medians.
 """
 
 import concurrent.futures
@@ -74,7 +74,7 @@ def markdown(args, medians):
     of_memcpy = medians["numpy_return"] / medians["memcpy"]
     return "\n".join([
         "# What a background save costs its caller", "",
-        f"{args.megabytes} MiB of float32 in arrays of 16 MiB, zstd; medians "
+        f"{args.megabytes} MiB of float32 in arrays of 16 MiB; medians "
         f"of {args.rounds} interleaved rounds.", "",
         "| | seconds | ratio |", "|---|--:|--:|",
         f"| whole save, immutable jax arrays | {medians['jax_whole']:.4f} | |",

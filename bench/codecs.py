@@ -5,17 +5,17 @@ usage: codecs.py --bench BENCH [--states FOLDER] [--mib N] [--rounds N]
                  [--dir SCRATCH] [--out NAME]
 
 BENCH is the built bench/holdfast_bench, FOLDER the output of bench/trained.py.
-The arrays are bf16 and f32 normals of N MiB, the tree `llm` of bench/trees.py
-at the same size, and the trained states.
+The arrays are normally distributed bf16 and f32 values of N MiB each, the tree
+`llm` of bench/trees.py at the same size, and the trained states.
 
-Sizes: for holdfast and Orbax, those of saved checkpoints, leaf by leaf; for the
-others, those of pieces of 8 MiB, as holdfast cuts arrays. The limit is the sum
-of the entropies of an array's byte planes, byte by byte.
+Sizes: holdfast and Orbax save checkpoints, whose stored bytes are counted leaf
+by leaf. The other codecs encode pieces of 8 MiB, as holdfast cuts arrays. The
+limit is the sum of the entropies of an array's byte planes.
 
 Speeds: bytes of the arrays per processor time, in one thread on one core, with
 pieces of 8 MiB in memory; medians of N rounds in which all codecs take turns.
-C++ codecs (holdfast's and libzstd) run in BENCH, the others through their
-Python packages, whose memory is touched before the timing starts.
+C++ codecs (holdfast's and libzstd) run in BENCH. The other codecs run through
+their Python packages, whose memory is touched before the timing starts.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -42,14 +42,14 @@ import runs
 import trees
 
 PIECE_BYTES = 8 << 20
-LEAF_BYTES_MIN = 64 << 10  # smaller leaves are judged together
+LEAF_BYTES_MIN = 64 << 10  # smaller leaves are compared as one
 TIMED_BYTES_MIN = 1 << 20  # smaller groups are not timed
 MODES = ("planes", "zstd", "fast")
 BENCH_CODECS = (*MODES, "libzstd")
 REFERENCE = "libzstd"
 COMMAND = pathlib.Path(sysconfig.get_path("scripts")) / "holdfast"
 
-# The bound that planes should reach.
+# The bounds that planes should meet.
 SIZE_OVER_LIMIT_MAX = 1.015
 SIZE_OVER_RAW_MAX = 1.001
 SPEED_MIN = {"encode": 1.4, "decode": 2.0}  # times libzstd at level 1
@@ -60,7 +60,7 @@ def flat_bytes(array):
 
 
 def limit_bytes(array):
-    """Returns the entropy of the byte planes, in bytes."""
+    """Returns the sum of the entropies of the byte planes, in bytes."""
     planes = flat_bytes(array).reshape(-1, array.dtype.itemsize)
     bits = 0.0
     for plane in planes.T:
@@ -78,8 +78,8 @@ def pieces_of(arrays):
             yield flat[start:start + step]
 
 
-# Codecs of Python packages: encode(piece) -> stored; decode(stored, piece) ->
-# the content; decode uses only the dtype of `piece`.
+# Codecs of Python packages. encode(piece) returns the stored bytes, and
+# decode(stored, piece) the content; decode uses only the dtype of `piece`.
 
 class CBlosc:
     name = "c-blosc lz4 bitshuffle"
@@ -190,7 +190,7 @@ def python_turn(codec, arrays, check):
         decode_seconds += seconds
         if check and not np.array_equal(content_of(decoded),
                                         flat_bytes(piece)):
-            raise RuntimeError(f"{codec.name}: does not give back the bytes")
+            raise RuntimeError(f"{codec.name}: decodes to different bytes")
     return encode_seconds, decode_seconds, stored_bytes
 
 
@@ -287,8 +287,8 @@ class Group:
         return statistics.median(self.speeds[operation][codec])
 
     def ratio(self, codec, operation):
-        """Returns the median ratio to the reference, round by round, because
-        both had the same neighbours then."""
+        """Returns the median of the rounds' ratios to the reference. In one
+        round, both ran under the same load from other programs."""
         return statistics.median(
             mine / other for mine, other in zip(
                 self.speeds[operation][codec],
@@ -313,7 +313,7 @@ def model(mib):
 
 
 def flattened(tree, prefix=""):
-    """Returns {dotted name: array}; keys contain no dots here."""
+    """Returns {name: array}; a name is the keys joined with "-"."""
     found = {}
     for key, value in tree.items():
         if isinstance(value, dict):
@@ -361,7 +361,7 @@ def sum_of(leaves, field):
 def judged(leaves):
     """Yields (name, facts) for each large leaf, and for all small leaves as
     one."""
-    small = {}  # metadata outweigh any coding; compared only with Orbax
+    small = {}  # mostly metadata, so compared only with Orbax
     for name, leaf in leaves.items():
         if leaf["raw"] >= LEAF_BYTES_MIN:
             yield f"`{name}` ({leaf['dtype']})", leaf
@@ -378,7 +378,7 @@ def timed(groups):
 
 
 def losses(groups):
-    """Returns a line for each place where planes miss their bounds."""
+    """Returns a line for each bound that planes miss."""
     lines = []
     for group in groups:
         for name, leaf in judged(group.leaves):
@@ -429,9 +429,9 @@ def states_of(groups):
 
 def markdown(groups, facts):
     lines = ["# Codecs: sizes and speeds", "",
-             "Stored over raw bytes. limit: the entropy of each byte plane of "
-             "an array, summed. planes, zstd and fast are holdfast's, Orbax's "
-             "are its own files (zstd level 1).", ""]
+             "Stored bytes over raw bytes. limit: the sum of the entropies of "
+             "an array's byte planes. planes, zstd and fast are holdfast's; "
+             "Orbax: files that Orbax wrote (zstd level 1).", ""]
     lines += table(["raw", *groups[0].sizes()], [
         *(size_row(group.name, [group]) for group in groups),
         *(size_row(f"**all of {state}**", parts)
@@ -446,15 +446,16 @@ def markdown(groups, facts):
                             for codec in codecs] for group in timed(groups)))
     found = losses(groups)
     lines += ["## Where planes lose", "",
-              f"More than {SIZE_OVER_LIMIT_MAX} of the limit, more than "
-              f"{SIZE_OVER_RAW_MAX} of raw, more than Orbax, less than "
-              f"{SPEED_MIN['encode']} (encode) or {SPEED_MIN['decode']} "
-              "(decode) times the speed of libzstd at level 1:", "",
+              f"Planes take more than {SIZE_OVER_LIMIT_MAX} of the limit, "
+              f"{SIZE_OVER_RAW_MAX} of raw, or Orbax's size; or they run at "
+              f"less than {SPEED_MIN['encode']} (encode) or "
+              f"{SPEED_MIN['decode']} (decode) times the speed of libzstd at "
+              "level 1:", "",
               *(f"- {line}" for line in found or ["nowhere"]), ""]
     machine = facts["machine"]
     lines += [f"Machine: one of {machine['cores']} cores of {machine['cpu']}, "
               f"{machine['ram_gib']} GiB RAM, Python {machine['python']}; "
-              f"medians of {facts['rounds']} rounds, time of the processor.",
+              f"medians of {facts['rounds']} rounds, processor time.",
               "Versions: " + ", ".join(
                   f"{name} {version}" for name, version in
                   facts["versions"].items() if version) + ".", "",
@@ -475,7 +476,7 @@ def versions():
 
 def stay_on_one_core():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    # Keeps touched memory, for codecs that return new bytes.
+    # Keep freed memory mapped, for codecs that return new bytes.
     libc = ctypes.CDLL(None)
     m_trim_threshold, m_mmap_threshold = -1, -3
     libc.mallopt(m_mmap_threshold, 32 << 20)
@@ -485,7 +486,7 @@ def stay_on_one_core():
 def main():
     parser = runs.parser_of(__doc__, has_tree=False)
     parser.add_argument("--bench", required=True)
-    parser.add_argument("--states", help="what bench/trained.py made")
+    parser.add_argument("--states", help="output folder of bench/trained.py")
     parser.add_argument("--mib", type=int, default=64)
     args = parser.parse_args()
     machine = runs.machine_facts("/")

@@ -75,8 +75,8 @@ def main():
         orbax, flat = scratch / "orbax", scratch / "m.safetensors"
         new = scratch / "new"
         new_flat = scratch / "new.safetensors"
-        # Saved in another process, as a child's peak memory begins with its
-        # parent's.
+        # Save in a separate process, because a child's peak memory begins with
+        # its parent's.
         maker = multiprocessing.get_context("spawn").Process(
             target=make_source, args=(orbax, args.mib))
         maker.start()

@@ -7,13 +7,14 @@ BENCH is the built bench/deltas. Weights are bf16 roundings of f32 masters:
 
   drawn    normal weights of N MiB and updates like Adam's, at rates at which
            0.3, 1, 4.5 and 10 % of the weights change
-  trained  a torch transformer (predicts the next byte of Python's library),
-           first trained, then fine-tuned by Adam with rates of 1e-6 to 1e-5:
-           its matrices before and after one of the steps
+  trained  the matrices of a torch transformer before and after one step of
+           fine-tuning by Adam, with rates of 1e-6 to 1e-5. The model predicts
+           the next byte of Python's library; it is trained first
 
-Compares with index + value (4 + 2 bytes per change), gaps and values in zstd 3,
-and XOR in zstd 3, on pieces of 8 MiB. Needs numpy, torch, ml_dtypes and
-zstandard. --out writes NAME.md and NAME.json to bench/results/.
+Compares holdfast with three other codings of pieces of 8 MiB: index + value (4
++ 2 bytes per change), gaps and values in zstd 3, and XOR in zstd 3. Needs
+numpy, torch, ml_dtypes and zstandard. --out writes NAME.md and NAME.json to
+bench/results/.
 """
 
 import argparse
@@ -180,7 +181,7 @@ def main():
             f"`bench/deltas.py build/dev/bench/deltas --mib {args.mib} --rounds"
             f" {args.rounds} --out {args.out}`; medians of {args.rounds}"
             " rounds, one thread, in memory. Sizes are raw bytes over stored"
-            " ones.\n\n" + table(rows) + "\n")
+            " bytes.\n\n" + table(rows) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ The tree is `small` (bench/trees.py), as numpy and as jax arrays. Compares saves
 and restores of the drop-in (v0 and v1, with and without a target) with
 `holdfast.save` and `holdfast.load` of the same files, and `metadata()` with
 opening the checkpoint in C++, which is the engine's own listing. Each round
-runs everything once, in turns. Ratios are of medians, both of wall time and of
-processor time, which other programs on the machine disturb less.
+runs everything once, in turns. Prints ratios of medians for wall time and for
+processor time; other programs on the machine disturb processor time less.
 """
 
 import os
@@ -135,7 +135,8 @@ def markdown(args, tables):
 
 def main():
     parser = runs.parser_of(__doc__, has_tree=False)
-    parser.add_argument("--scale", type=float, default=1.0, help="of small")
+    parser.add_argument("--scale", type=float, default=1.0,
+                        help="scale of `small`")
     parser.add_argument("--kinds", nargs="+", default=["numpy", "jax"],
                         choices=["numpy", "jax"])
     args = parser.parse_args()

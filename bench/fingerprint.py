@@ -42,8 +42,8 @@ def timed(call):
 
 
 def in_turns(calls, rounds):
-    """Returns [(seconds off, seconds on)] for each kind of second; the two take
-    turns to go first."""
+    """Returns [off, on] for each round, both as (wall seconds, CPU seconds).
+    The two calls take turns to go first."""
     for call in calls:
         call()
     found = []

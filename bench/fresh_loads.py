@@ -113,7 +113,7 @@ def measure(files, rounds):
 
 
 def seconds_of_child(reader, path):
-    """[seconds, processor seconds]."""
+    """Returns [seconds, processor seconds] of one load in a new process."""
     done = subprocess.run(
         [sys.executable, __file__, "--read", reader, path],
         check=True, stdout=subprocess.PIPE, encoding="utf-8")
@@ -128,9 +128,9 @@ def markdown(facts, samples, sizes):
     reference = medians(REFERENCE)
     lines = [f"# Loads in fresh processes: {facts['tree']}, "
              f"{facts['leaves']} leaves, {facts['bytes'] / 2**20:.0f} MiB", "",
-             f"Medians of {facts['rounds']} interleaved rounds, each load in a "
-             "process of its own; in brackets the ratio to Orbax loading its "
-             "own files. Page cache warm.", "",
+             f"Medians of {facts['rounds']} interleaved rounds, each load in "
+             "its own process; in brackets the ratio to Orbax loading its own "
+             "files. Page cache warm.", "",
              "| who loads | whose files | seconds | processor s | stored |",
              "|---|---|--:|--:|--:|"]
     for reader, whose in CASES:
@@ -139,8 +139,8 @@ def markdown(facts, samples, sizes):
         lines.append(f"| {reader} | {whose} | {' | '.join(cells)} | "
                      f"{sizes[whose] / facts['bytes']:.3f} |")
     return "\n".join([
-        *lines, "", "holdfast checks every chunk; safetensors and the raw "
-        "bytes have no checksums, Orbax's files none but in their indexes.", "",
+        *lines, "", "holdfast checks every chunk. safetensors and the raw "
+        "bytes have no checksums; Orbax's files have them only in indexes.", "",
         runs.machine_text(facts["machine"]), "Versions: " + ", ".join(
             f"{name} {version}" for name, version in
             facts["versions"].items() if version) + ".",

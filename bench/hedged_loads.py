@@ -6,7 +6,7 @@ usage: bench/hedged_loads.py BUILD_DIRECTORY [--mib N] [--loads N]
 `holdfast digest` reads a checkpoint from a web server on this machine,
 alternately without and with stalls. Prints the medians and 99th percentiles of
 both, and the share of bytes that were received twice. Each load is its own
-process, so that it has not learned the usual times.
+process, which does not know the usual response times yet.
 """
 
 import argparse
@@ -55,8 +55,8 @@ def make_checkpoint(build, folder, mib):
 
 
 def load(build, url, folder):
-    """Returns the seconds, the bytes received, and those that hedges asked
-    for."""
+    """Returns the seconds, the bytes received, and the bytes that were
+    received twice because of hedges."""
     metrics = folder / "metrics.txt"
     begun = time.monotonic()
     subprocess.run(

@@ -5,9 +5,10 @@
 //   holdfast_bench [--mib N | --arrays NAME] [--rounds N] [STAGE...]
 //
 // Stages: memcpy crc32c ocdbt_write ocdbt_read metadata_write metadata_parse,
-// and _encode and _decode of planes, zstd, fast (as saves use them) and libzstd
-// (the library's own calls, level 1). Each prints the median of its rounds in
-// processor time, which other programs affect little.
+// and CODEC_encode and CODEC_decode, where CODEC is planes, zstd or fast (as
+// saves use them), or libzstd (the library's own calls, level 1). Each stage
+// prints the median of its rounds in processor time, which other programs
+// affect little.
 //
 // The bytes are normally distributed bf16 values, or the arrays of the files
 // NAME.lines and NAME.data (trees.py, write_for_driver). Codecs get them in
@@ -60,7 +61,7 @@ void Must(const Status& status) {
   if (!status.ok()) Die(status);
 }
 
-// bf16 values of N(0, 0.02), which a codec sees as model weights.
+// Returns bf16 values of N(0, 0.02), which compress like model weights.
 std::string Weights(size_t byte_count) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.02f);
@@ -94,7 +95,7 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The pieces of the arrays that `lines` describes.
+// Returns the pieces of the arrays that `lines` describes.
 std::vector<Piece> PiecesOf(const std::string& lines, std::string_view data) {
   std::vector<Piece> pieces;
   std::istringstream in(lines);
@@ -179,7 +180,7 @@ class Bench {
 
   void Print(const std::string& name, const Stage& stage) {
     std::vector<double> seconds;
-    stage.fn();  // first access to the memory
+    stage.fn();  // touches the memory; not timed
     for (int i = 0; i < options_.round_count; ++i) {
       seconds.push_back(SecondsOf(stage.fn));
     }
@@ -274,7 +275,7 @@ class Bench {
     return chunk;
   }
 
-  // 20,000 arrays of 256 bytes, as in a checkpoint with small leaves.
+  // Writes the chunks of 20,000 arrays of 256 bytes.
   void WriteDatabase(MemoryStore& store) {
     ocdbt::BulkWriteOptions options;
     options.sync = false;

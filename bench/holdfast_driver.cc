@@ -3,13 +3,14 @@
 //
 // It reads one request per line from standard input, and writes one response
 // per line to standard output:
-//   tree LINES DATA            builds the tree to save: a line is
-//                              NAME DTYPE OFFSET EXTENT..., dots in a name
-//                              nest, the bytes are at OFFSET of DATA
+//   tree LINES DATA            builds the tree to save. Each line is
+//                              NAME DTYPE OFFSET EXTENT...; a name's dots
+//                              separate keys, and DATA has the bytes at OFFSET
 //   save PATH [option=value]   format=, zarr=, ocdbt=, compression=, chunk=,
 //                              threads=
 //   load PATH | list PATH | slice PATH NAME ROW
-//   reset_peak | peak          resident bytes now | at most since the reset
+//   reset_peak | peak          the value is the resident bytes now | their
+//                              maximum since the reset
 // It responds "ok SECONDS VALUE" or "error message". Only the call itself is
 // timed; its result is freed afterwards.
 
@@ -75,7 +76,7 @@ Status SetOption(const std::string& option, holdfast::SaveOptions& options) {
   return Status();
 }
 
-// A line of /proc/self/status, in bytes; 0 if it is missing.
+// Returns a field of /proc/self/status in bytes; 0 if it is missing.
 uint64_t ProcessBytes(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

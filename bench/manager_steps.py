@@ -3,9 +3,10 @@
     python bench/manager_steps.py [STEPS]
 
 Prints milliseconds of processor time, the least of five runs, for the engine
-and for the drop-in's CheckpointManager with `best_fn`, asked for its best step.
-The engine does what the C++ CheckpointManager does when it is constructed: it
-finds the steps, checks that each is a checkpoint and reads its metadata.
+and for the drop-in's CheckpointManager with `best_fn`, when it is asked for its
+best step. The engine does what the C++ CheckpointManager does when it is
+constructed: it finds the steps, checks that each is a checkpoint and reads its
+metadata.
 """
 
 from __future__ import annotations

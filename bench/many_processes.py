@@ -5,9 +5,10 @@ usage: many_processes.py [--megabytes N] [--rounds N] [--dir SCRATCH]
                          [--out NAME] [--arrays N]
 
 The processes use torch.distributed on this machine, and each has its part of
-DTensors (Shard(0)); one process has plain tensors. A time starts when all
-processes have met and ends when the last has finished. Interleaved; medians.
-The target is 1.2 times the time of one process.
+DTensors (Shard(0)); a single process has plain tensors. Timing starts when all
+processes have passed a barrier and ends when the last one has finished. Runs
+are interleaved; prints medians. The goal is at most 1.2 times the time of one
+process.
 """
 
 import argparse

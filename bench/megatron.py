@@ -4,15 +4,15 @@
 usage: megatron.py --peer-python PYTHON [--arrays N] [--mib N] [--rounds N]
                    [--dtype float32|float16] [--dir SCRATCH] [--out NAME]
 
-The checkpoint is laid out as by Megatron Core: N arrays of equal size, each cut
-in four along one axis (half of them along the first, half along the second). It
-is loaded at TP 2, every element once, and saved at TP 4. PYTHON has zarr 2 (see
-tests/interop/requirements-megatron.txt) and does the reads and writes of
-Megatron Core's strategy, array by array, without its checks and conversions to
-torch. Each side is its own process, which lives through all rounds; they take
-turns, and the first round is not counted. The page cache is warm. zarr-python
-does not sync; holdfast saves with and without syncs. The files of both are
-compared.
+The checkpoint has Megatron Core's layout: N arrays of equal size, each cut in
+four along one axis (half of the arrays along the first, half along the second).
+It is loaded at TP 2, every element once, and saved at TP 4. PYTHON has zarr 2
+(see tests/interop/requirements-megatron.txt). It makes the reads and writes of
+Megatron Core's strategy, array by array, without the strategy's checks and its
+conversions to torch. Each side is one process, which runs all rounds. The sides
+take turns, and the first round is not counted. The page cache is warm.
+zarr-python does not sync; holdfast saves with and without syncs. The files that
+both sides save are compared.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -232,7 +232,7 @@ def rounds_of(arguments, size, scratch):
             got = side.do(operation, path, option)
             if operation == "save" and number == 0:
                 if not same_files(source, path):
-                    raise SystemExit(f"{name}: other files than the first")
+                    raise SystemExit(f"{name}: files differ from the source's")
             if number > 0:
                 results[operation, name].append(got)
     ours.end()
@@ -250,7 +250,7 @@ def table(arguments, results):
         f"Loaded at TP {LOADED_TP}, saved at TP {SAVED_TP}. Medians of"
         f" {arguments.rounds} rounds in turns, warm page cache,"
         f" {os.cpu_count()} processors ({platform.machine()}). Peak memory is"
-        " what a call adds, results included.",
+        " what a call adds, including its results.",
         "",
         "| operation | by | median s | min s | max s | times zarr-python |"
         " CPU s | peak MiB |",
@@ -276,7 +276,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--arrays", type=int, default=64)
-    parser.add_argument("--mib", type=int, default=16, help="of one array")
+    parser.add_argument("--mib", type=int, default=16, help="size of one array")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--dir", type=pathlib.Path)

@@ -10,10 +10,10 @@ holdfast.orbax), like its peers; with --driver its C++ API runs as well.
 
 Operations: save (with syncs), restore (everything, into new memory), list
 (open; names, shapes and dtypes of all leaves), slice (open; the middle row of
-the largest array). Each round runs all operations of one peer after those of
-another, with peers in rotating order. Shows medians of N rounds, and ratios to
-the first holdfast mode (2.00 means twice as long). The page cache is warm.
-Results are freed outside the timed part.
+the largest array). Each round runs the peers one after another, each with all
+operations; the order of the peers rotates. Shows medians of N rounds, and
+ratios to the first holdfast mode (2.00 means twice as long). The page cache is
+warm. Results are freed outside the timed part.
 
 --out writes NAME.md and NAME.json to bench/results/. A peer that is not
 installed is listed as missing. A first, warm-up round is not counted
@@ -85,8 +85,8 @@ class Peer:
     def prepare(self, tree, scratch):
         self.tree = tree
 
-    # How much resident memory grows during one operation, in a process that has
-    # done nothing else; None for peers that are not measured.
+    # Measures how much resident memory grows during one operation, in a process
+    # that has done nothing else; None for peers that are not measured.
     peak_bytes = None
 
 
@@ -216,12 +216,12 @@ class OrbaxLegacy(Peer):
         return self.ocp.PyTreeCheckpointer().metadata(path)
 
     def slice(self, path, name, row):
-        # Orbax restores only complete leaves; its users use TensorStore here.
+        # Orbax restores only complete leaves, so read the row with TensorStore.
         return open_tensorstore(path, name)[row].read().result()
 
 
 class HoldfastDropIn(OrbaxLegacy):
-    """The classes that a user of Orbax gets by changing the import."""
+    """The drop-in, which Orbax's users get by changing the import."""
 
     name = "holdfast.orbax PyTreeCheckpointer"
     note = "zstd, Orbax's own chunk shapes; every chunk verified on restore"
@@ -545,7 +545,7 @@ def remove(path):
 
 
 class Run:
-    """Times of all peers; `times[peer][operation]` in seconds."""
+    """The times of all peers: `times[peer][operation]` in seconds."""
 
     def __init__(self, peers, tree, scratch, patience):
         self.peers, self.scratch, self.patience = peers, scratch, patience
@@ -671,7 +671,7 @@ def markdown(run, missing, facts):
         lines.append(f"| {name} | not installed ({module}) | | | | |")
     lines += ["", "stored: bytes on disk over bytes of the tree."]
     if run.once:
-        lines.append("\\* one round only: it takes long.")
+        lines.append("\\* one round only, because it is slow.")
     for name, peak in facts["peaks"].items():
         lines.append(f"- {name}: memory rose by "
                      f"{peak['save'] / 2**20:.0f} MiB during a save, "

@@ -19,7 +19,7 @@ def status_bytes(key):
     for line in open("/proc/self/status", encoding="ascii"):
         if line.startswith(key + ":"):
             return int(line.split()[1]) << 10
-    raise SystemExit(f"the kernel does not tell {key}")
+    raise SystemExit(f"the kernel does not report {key}")
 
 
 def calls(module, mode, path, tree):

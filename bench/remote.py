@@ -13,9 +13,9 @@ latency "direct" uses no proxy and counts nothing. Imports are not timed.
 holdfast runs as its Python package. TensorStore runs with Orbax's settings for
 object stores: OCDBT in zarr v2, 400 MiB data files, one write per array, a
 cache of 100 MB for nodes, reads joined over gaps of 1,000,000 bytes. Both load
-both kinds of checkpoint ("by holdfast", "by TensorStore"). curl fetches the
-same objects, 32 at a time, and discards them, which shows what the server and
-the loopback can do, and the CPU this takes.
+the checkpoints that either of them saved ("by holdfast", "by TensorStore").
+curl fetches the same objects, 32 at a time, and discards them. This shows how
+fast the server and the loopback are, and how much CPU they take.
 
 CPU is the client's, user and system, per GB (10^9 bytes) of arrays.
 --before DIR adds the peer "before": the python/ folder of another build of
@@ -52,7 +52,7 @@ PEERS = ("holdfast", "TensorStore")
 
 
 def base_spec(url):
-    """Returns TensorStore's kvstore spec of the directory."""
+    """Returns TensorStore's kvstore spec for the directory at a URL."""
     scheme, rest = url.split("://")
     bucket, path = rest.split("/", 1)
     spec = {"driver": {"s3": "s3", "gs": "gcs"}[scheme], "bucket": bucket,
@@ -60,7 +60,7 @@ def base_spec(url):
     if scheme == "s3":
         spec |= {"endpoint": os.environ["AWS_ENDPOINT_URL"],
                  "aws_region": os.environ["AWS_REGION"]}
-        # Ceph compares quoted ETags wrongly and would refuse for ever.
+        # Ceph compares quoted ETags wrongly and would refuse every write.
         if os.environ.get("HOLDFAST_BENCH_UNCONDITIONAL"):
             spec["use_conditional_write"] = False
     return spec
@@ -254,8 +254,7 @@ class Bench:
         return through.environment(**more)
 
     def once(self, operation, label, latency, action):
-        """Runs and counts `action`; a failure is recorded and the next one
-        runs."""
+        """Runs `action` and records its cost, or its error if it fails."""
         self.proxy.reset()
         if latency not in ("direct", "0"):
             self.proxy.set(latency_ms=float(latency))
@@ -347,10 +346,10 @@ def markdown(bench, byte_count, leaf_count):
     facts = runs.machine_facts("/tmp")
     lines = [f"# {args.tree}, scale {args.scale:g} on {args.server}: "
              f"{leaf_count} leaves, {byte_count / 2**20:.0f} MiB", "",
-             f"Medians of {args.rounds} rounds in turns, each in a new process, "
-             "client and server on one machine. Latency: milliseconds that the "
-             "proxy adds to each request; \"direct\": without the proxy. "
-             "Requests and MiB as the proxy counted them.", ""]
+             f"Medians of {args.rounds} rounds; operations take turns, each in "
+             "a new process. Client and server run on one machine. Latency: "
+             "milliseconds that the proxy adds to each request; \"direct\": "
+             "without the proxy. The proxy counts the requests and MiB.", ""]
     for operation in args.operations:
         lines += [f"## {operation}", "",
                   "| by | latency | s | MB/s | CPU s per GB | peak MiB | "

@@ -1,4 +1,4 @@
-"""The arguments, turns and results of the drivers of bench/."""
+"""Arguments, turns and results, shared by the programs in bench/."""
 
 import argparse
 import json
@@ -11,7 +11,8 @@ import trees
 
 
 def parser_of(about, rounds=5, *, has_tree=True):
-    """The arguments of a run in rounds, with `has_tree` of one on a tree."""
+    """Returns the parser of a program that runs in rounds. With `has_tree`, it
+    also has the arguments for a tree."""
     parser = argparse.ArgumentParser(
         description=about.splitlines()[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -26,8 +27,8 @@ def parser_of(about, rounds=5, *, has_tree=True):
 
 
 def in_turns(items, rounds):
-    """(whether it counts, item): the first round only warms up, and another
-    item begins each."""
+    """Yields (whether it counts, item) for each item in each round. The first
+    round only warms up. Each round begins with a different item."""
     items = list(items)
     for number in range(rounds + 1):
         turn = number % len(items)
@@ -65,14 +66,15 @@ def machine_facts(scratch):
 
 
 def machine_text(machine, with_python=True):
-    """Facts of a machine, for the foot of a table."""
+    """Returns a machine's facts as a line to put below a table."""
     python = f", Python {machine['python']}" if with_python else ""
     return (f"Machine: {machine['cores']} cores of {machine['cpu']}, "
             f"{machine['ram_gib']} GiB RAM, {machine['file_system']}{python}.")
 
 
 def write_results(name, text, facts, indent=1):
-    """NAME.md and, where there are facts, NAME.json of bench/results/."""
+    """Writes NAME.md and, unless `facts` is None, NAME.json to
+    bench/results/."""
     results = pathlib.Path(__file__).resolve().parent / "results"
     (results / f"{name}.md").write_text(text, encoding="utf-8")
     if facts is not None:

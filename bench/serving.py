@@ -6,8 +6,9 @@ usage: serving.py [--mebibytes N] [--rounds N] [--dir SCRATCH] [--out NAME]
 The model is 32 bf16 tensors, as one safetensors file and as a raw checkpoint in
 Orbax's format. Each opening has its own process; the methods take turns, and
 the page cache is warm. Imports are not timed. "open" ends when all tensors
-exist, "touch" when one byte of each page was read. Memory is the growth of the
-process until then, and the part of it that is private, not page cache.
+exist, and "touch" when one byte of each page has been read. Prints how much the
+process's memory has grown by then, and how much of it is private and not page
+cache.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -94,7 +95,8 @@ def main():
                     results[way].append(json.loads(done.stdout))
     assert len({r["total"] for rounds in results.values() for r in rounds}) == 1
     lines = [f"# Serving: {args.mebibytes} MiB of bf16", "",
-             f"Medians of {args.rounds} rounds, a process each:", "",
+             f"Medians of {args.rounds} rounds, each opening in its own "
+             "process:", "",
              "| way | open, ms | touch, ms | memory, MiB | of its own, MiB |",
              "|---|--:|--:|--:|--:|"]
     for way, rounds in results.items():

@@ -1,5 +1,6 @@
 /* Counts the syncs and renames of a program that is started with this library
- * in LD_PRELOAD: bench/sync_counts.py builds it and asks it.
+ * in LD_PRELOAD. bench/sync_counts.py builds the library and reads its
+ * counters.
  *
  * Only calls that succeed count. Thread-safety: any thread.
  */
@@ -16,7 +17,7 @@
 enum { FILE_SYNC, DIRECTORY_SYNC, RENAME, CREATE, MKDIR, COUNTER_COUNT };
 static _Atomic uint64_t counters[COUNTER_COUNT];
 
-/* For ctypes: gives the counters and sets them to 0. */
+/* Copies the counters to `target` and sets them to 0. Called with ctypes. */
 void sync_counter_take(uint64_t* target) {
   for (int i = 0; i < COUNTER_COUNT; ++i) {
     target[i] = atomic_exchange(&counters[i], 0);

@@ -4,8 +4,8 @@
 usage: sync_counts.py [--dir SCRATCH] [--out NAME]
 
 Each save runs in its own process with bench/sync_counter.c (built here with the
-system's C compiler) in LD_PRELOAD, so that both are counted at the same place,
-libc. --out writes NAME.md and NAME.json to bench/results/.
+system's C compiler) in LD_PRELOAD, so the calls of both programs are counted in
+the same way, at libc. --out writes NAME.md and NAME.json to bench/results/.
 """
 
 import argparse
@@ -87,7 +87,8 @@ def build_counter(directory):
 
 
 def measure_apart(library, program, tree, scratch):
-    """Measures in a separate process; None where a program is missing."""
+    """Runs `measure` in a separate process. If it fails, as for a program that
+    is not installed, prints why and returns None."""
     environment = os.environ | {
         "LD_PRELOAD": str(library),
         "JAX_PLATFORMS": "cpu",
@@ -149,9 +150,9 @@ def main():
     if arguments.out:
         results = HERE / "results" / arguments.out
         results.with_suffix(".md").write_text(
-            "# Syncs and renames of one save\n\nCounted at libc, in processes "
-            "with the same preloaded counter; numpy arrays of\n16 KiB, "
-            "defaults of each program.\n\n" + text +
+            "# Syncs and renames of one save\n\nCounted at libc by a preloaded "
+            "library, the same for all programs. The arrays are\nnumpy arrays "
+            "of 16 KiB; each program uses its defaults.\n\n" + text +
             f"\n\n    python3 bench/sync_counts.py --out {arguments.out}\n"
         )
         results.with_suffix(".json").write_text(json.dumps(

@@ -3,9 +3,9 @@
     python3 bench/tier_saves.py DIRECTORY [--mib 512] [--rounds 15]
 
 In one process, times `TieredManager.save` and `holdfast.save(background=True)`
-until they return, which they do after copying what may change; then waits for
-each save to end. The two alternate in going first. Prints medians, and the
-median of the ratios within each round.
+until they return. Both first copy everything that may change. After each call,
+waits for the save to end. The two calls take turns to go first. Prints medians,
+and the median of the ratios within each round.
 """
 
 from __future__ import annotations

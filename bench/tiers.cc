@@ -5,14 +5,16 @@
 //
 // First it measures how many bytes per second one core encodes. Then it runs 8
 // processes, each a host with its own directory below DIRECTORY (a tmpfs), in
-// one group of 7 + 1. Each round saves the state as one checkpoint by all
-// (`plain`, with which the rest is compared), and by TieredManager; removes the
-// directory of a host, and restores from what is left (`parity`), then again
-// when everything exists (`local`), and the same state from a checkpoint on a
-// shared tier of 200 MB/s, of which every host has an eighth (`shared`). A
-// restore ends when the last rank has its rows of every array in memory, either
-// new memory or (`in place`) arrays that existed before, and every byte was
-// compared with a checksum. Prints medians of the rounds.
+// one group of 7 + 1. Each round:
+// - saves the state as one checkpoint that all hosts write together (`plain`,
+//   for comparison), and with TieredManager;
+// - removes one host's directory and restores from the others (`parity`);
+// - restores again, when nothing is missing (`local`);
+// - restores the same state from a checkpoint on a shared tier of 200 MB/s, of
+//   which every host has an eighth (`shared`).
+// A restore ends when every rank has its rows of every array in memory, and
+// every byte was compared with a checksum. The memory is either new or (`in
+// place`) that of existing arrays. Prints medians of the rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -39,7 +41,7 @@
 
 namespace {
 
-using namespace holdfast;  // NOLINT: a program of its own
+using namespace holdfast;  // NOLINT: a separate program
 namespace fs = std::filesystem;
 
 constexpr int64_t kHostCount = 8;
@@ -315,7 +317,7 @@ class Hosts {
     return TieredManager::Make(options, &group);
   }
 
-  // The arrays that exist before the clock starts.
+  // Returns the arrays that exist before the clock starts; none for kNew.
   std::vector<Array> RowsBefore(Memory memory) const {
     std::vector<Array> arrays;
     if (memory == Memory::kNew) return arrays;

@@ -4,14 +4,16 @@
 //   ninja -C build together && build/bench/together /tmp/together [MiB]
 //   [rounds]
 //
-// 2 and 4 processes divide the reading of a checkpoint: each reads an equal
-// share of the rows of every array (`rows`), or of the columns (`columns`, so
-// that all need every chunk), compared with one process that reads the same
-// boxes. Or each reads everything (`all`), compared with as many processes that
-// do not cooperate. Each round runs every case once, in a different order, in
-// separate processes, from opening the checkpoint until the last rank has its
-// arrays. Prints medians of the rounds of the wall clock and of the processor
-// time of all processes, and the bytes read from the store.
+// 2 or 4 processes load a checkpoint together. In the case `rows`, each reads
+// an equal share of every array's rows; in the case `columns`, of every array's
+// columns, so all processes need every chunk. Both are compared with one
+// process that reads the same boxes. In the case `all`, each reads everything;
+// this is compared with as many processes that do not cooperate.
+//
+// Each round runs every case once, in a different order, in separate processes,
+// from opening the checkpoint until the last rank has its arrays. Prints the
+// rounds' medians of wall time and of the processor time of all processes, and
+// the bytes read from the store.
 
 #include <algorithm>
 #include <chrono>
@@ -30,7 +32,7 @@
 
 namespace {
 
-using namespace holdfast;  // NOLINT: a program of its own
+using namespace holdfast;  // NOLINT: a separate program
 
 constexpr int64_t kLeafCount = 8;
 constexpr int64_t kColumnCount = 2048;
@@ -144,7 +146,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// All rounds of a case.
+// The measurements of a case in all rounds.
 struct Row {
   std::vector<double> seconds;
   std::vector<double> cpu_seconds;
@@ -181,7 +183,7 @@ int main(int argc, char** argv) {
   const int round_count = argc > 3 ? std::atoi(argv[3]) : 9;
   std::filesystem::create_directories(root);
   SaveAll(root, mib);
-  // Each follows its base.
+  // Each case follows the case that it is compared with.
   std::vector<Case> cases;
   for (const char* compression : {"none", "planes", "zstd", "fast"}) {
     for (const int64_t count : {2, 4}) {
@@ -194,7 +196,7 @@ int main(int argc, char** argv) {
     }
   }
   std::vector<Row> rows(cases.size());
-  // Earlier cases decide how warm the memory of a case is.
+  // Shuffled, because the cases before a case affect how warm its memory is.
   std::vector<size_t> order(cases.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::mt19937 random(1);

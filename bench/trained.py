@@ -60,7 +60,7 @@ WIDTH, CONTEXT, BATCH = 256, 64, 8
 
 
 def library_tokens():
-    """Returns (ids, counts); id 0 is padding, id 1 stands for rare tokens."""
+    """Returns (ids, counts); id 0 is padding, id 1 any rare token."""
     library = pathlib.Path(sysconfig.get_paths()["stdlib"])
     words = re.findall(r"\w+|[^\w\s]|\n", "\n".join(
         path.read_text(errors="replace")
@@ -289,7 +289,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--only", default=",".join(MODELS))
-    parser.add_argument("--steps", type=int, help="of each model")
+    parser.add_argument("--steps", type=int, help="steps to train each model")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     for name in args.only.split(","):

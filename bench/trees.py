@@ -25,9 +25,10 @@ def normal(draw, shape, deviation, transform=None):
 
 
 def llm(scale):
-    """A transformer with Adam: bf16 weights N(0, .02), f32 moments that look
-    like a tenth of a gradient and like its square; 1 GiB in total at scale
-    1."""
+    """Returns a transformer with Adam's moments, 1 GiB in total at scale 1.
+
+    The bf16 weights are N(0, .02). The f32 moments are like a tenth of a
+    gradient and like its square."""
     draw = np.random.default_rng(1)
     parameter_count = int(scale * GIB / (2 + 4 + 4))
     layer_count = 12
@@ -51,7 +52,7 @@ def llm(scale):
 
 
 def small(scale):
-    """20,000 float32 leaves of 256 bytes at scale 1."""
+    """Returns float32 leaves of 256 bytes; 20,000 leaves at scale 1."""
     draw = np.random.default_rng(2)
     count = max(1, int(20000 * scale))
     values = normal(draw, (count, 64), 1.0)
@@ -59,7 +60,7 @@ def small(scale):
 
 
 def wide(scale):
-    """One float32 matrix N(0, 1), 16384 x 16384 (1 GiB) at scale 1."""
+    """Returns one float32 matrix N(0, 1); 16384 x 16384 (1 GiB) at scale 1."""
     draw = np.random.default_rng(3)
     return {"matrix": normal(draw, (max(1, int(16384 * scale)), 16384), 1.0)}
 

@@ -44,7 +44,7 @@ class Driver:
 
 
 def instructions(path: str, commands: list[str]) -> int:
-    """Returns the instructions a driver spends on its start and the
+    """Returns how many instructions a driver executes to start and to run the
     commands."""
     run = subprocess.run(
         [*_CALLGRIND, path], input="\n".join(commands) + "\n",

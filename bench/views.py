@@ -4,14 +4,14 @@
 usage: views.py [--tree llm|small|wide] [--scale S] [--rounds N]
                 [--dir SCRATCH] [--out NAME]
 
-1. A sparse model of 1,000 bf16 tensors and 100 GiB in 20 shards of safetensors:
-   the command's time, memory, and bytes written.
-2. The tree as safetensors: a view of it, `convert`, and a copy of the file; and
-   saves of the tree: raw, and raw in files that are also safetensors.
-3. The view and a raw checkpoint in Orbax's format of the same tree, restored by
-   holdfast.load and by stock Orbax. Each load has its own process, readers take
-   turns, and the page cache is warm. Checksums are verified for the checkpoint
-   and for views that have them.
+1. A view of a sparse model, 1,000 bf16 tensors and 100 GiB in 20 safetensors
+   shards: the command's time, memory, and bytes written.
+2. The tree as safetensors: a view, `convert`, and a copy of the file. The tree
+   in memory: a raw save, and a raw save whose files are also safetensors.
+3. The view, and a raw checkpoint in Orbax's format with the same tree, restored
+   by holdfast.load and by stock Orbax. Each load has its own process, readers
+   take turns, and the page cache is warm. Checksums are verified for the
+   checkpoint and for views that have them.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -105,7 +105,7 @@ def measure_ways(scratch, tree, rounds):
                                                    also="safetensors"),
     }
     samples = {way: [] for way in ways}
-    # In turns: what comes after a large write pays for its memory.
+    # Take turns, because an action after a large write is slower.
     for counts, (way, action) in runs.in_turns(ways.items(), rounds):
         seconds = seconds_of(action)
         shutil.rmtree(target)
@@ -133,7 +133,7 @@ def markdown(facts, sparse, ways, loads):
         f"# Views: {facts['tree']}, {facts['bytes'] / 2**20:.0f} MiB", "",
         "A view of a sparse model of 1,000 tensors and 100 GiB in 20 files: "
         f"{sparse['seconds']:.2f} s, {sparse['peak_bytes'] / 2**20:.0f} MiB of "
-        "memory with Python's own, "
+        "memory including Python itself, "
         f"{sparse['written_bytes'] / 2**10:.0f} KiB written.", "",
         f"{facts['rounds']} rounds in turns, syncs included:", "",
         "| way | median seconds | least |", "|---|--:|--:|",

@@ -61,7 +61,7 @@ enum class VerbId : uint8_t {
 };
 inline constexpr int kVerbCount = 32;
 
-// When to use a feature that makes sense only on a terminal.
+// When to use a feature: kAuto decides by the terminal or environment.
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
 enum class SortKey : uint8_t {
@@ -212,23 +212,23 @@ struct Args {
   bool empty_trash = false;
 
   std::optional<Mesh> mesh;
-  std::vector<SpecRule> spec_rules;  // as typed; the last match counts
+  std::vector<SpecRule> spec_rules;  // as typed; the last matching rule counts
   int64_t process_count = 0;         // 0: one per device
   std::optional<int64_t> rank;
 };
 
 OpenOptions OpenOptionsOf(const Args& args);
-// Run options without progress, which each verb adds itself.
+// Returns the run options without progress, which each verb adds itself.
 RunOptions RunOptionsOf(const Args& args, const Env& env);
 
-// True if escape sequences may be written to env.out.
+// Returns true if escape sequences may be written to env.out.
 bool UseColor(const Args& args, const Env& env);
-// The style of tables on env.out, including their maximum width.
+// Returns the style of tables on env.out, including their maximum width.
 TableStyle TableStyleOf(const Args& args, const Env& env);
-// Call before the first line of a long listing: on a terminal, output goes
-// through a pager.
+// Starts a pager if the output goes to a terminal. Call it before the first
+// line of a long listing.
 void BeginListing(const Args& args, Env& env);
-// True if a progress bar may be drawn on env.err.
+// Returns true if a progress bar may be drawn on env.err.
 bool UseProgress(const Args& args, const Env& env);
 
 }  // namespace holdfast::cli

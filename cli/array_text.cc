@@ -13,9 +13,9 @@ namespace {
 
 constexpr size_t kArrayLineWidth = 75;
 
-// Decides on scientific notation for all floats of an array together, by
-// numpy's rule: if any is at least 1e8, or below 1e-4, or if their ratio is
-// above 1000.
+// Decides whether all floats of an array are printed in scientific notation.
+// numpy's rule: yes if any is at least 1e8 or below 1e-4, or if the ratio of
+// the largest to the smallest is above 1000.
 struct FloatRange {
   double smallest = INFINITY;  // among the finite non-zero magnitudes
   double largest = 0;
@@ -50,15 +50,16 @@ class ElementFormatter {
   }
 
  private:
-  // Columns align at the point unless an exponent or another number follows it,
-  // so only for plain decimals.
+  // Returns true if columns are aligned at the point: only plain decimals are,
+  // without an exponent or an imaginary part.
   bool AlignsPoints() const {
     return kind_ == DTypeKind::kFloat && !real_scientific_;
   }
   static std::string PadLeft(const std::string& text, size_t width) {
     return std::string(width - std::min(width, text.size()), ' ') + text;
   }
-  // Counts the characters after the point; "nan" and "inf" end with the column.
+  // Returns the number of characters after the point. "nan" and "inf" end with
+  // the column.
   size_t RightWidth(const std::string& text) const {
     const size_t point = text.find('.');
     return point == std::string::npos ? right_ : text.size() - point - 1;
@@ -107,7 +108,8 @@ class ElementFormatter {
   size_t width_ = 0;
 };
 
-// The layout of numpy's _formatArray, streamed instead of concatenated.
+// Prints in the layout of numpy's _formatArray, without building the whole text
+// in memory.
 class Printer {
  public:
   Printer(const ConstArrayView& view, const Shape& whole_shape,
@@ -135,7 +137,7 @@ class Printer {
     const size_t indent = axis + 1;
     const size_t line_end = kArrayLineWidth - view_.shape.size();
     std::string line(indent, ' ');
-    // Columns written before the line began, which are the opening brackets.
+    // The columns that are already printed on this line: the opening brackets.
     size_t written = indent;
     const auto put = [&](const std::string& word) {
       if (line.size() > indent && line.size() + 1 + word.size() > line_end) {
@@ -212,7 +214,7 @@ void PrintArray(const ConstArrayView& view, const Shape& whole_shape,
     out << ElementText(view.dtype, view.data) << '\n';
     return;
   }
-  // Without elements there is no nesting to show; numpy prints "[]", too.
+  // Like numpy, prints "[]" for any array without elements.
   if (ElementCount(view.shape) == 0) {
     out << "[]\n";
     return;

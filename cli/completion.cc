@@ -23,7 +23,7 @@ std::string VerbNames() {
   return names;
 }
 
-// The words that may follow as an operand; empty if it is a file.
+// Returns the words that may follow as an operand, or "" if it is a file.
 std::string OperandWords(const Verb& verb) {
   if (verb.id == VerbId::kHelp) return VerbNames();
   return Words(verb.choices);
@@ -40,7 +40,7 @@ std::string FlagNames(VerbId verb) {
   return names;
 }
 
-// `text` in single quotes; `quote` replaces each quote inside it.
+// Returns `text` in single quotes, with each quote inside replaced by `quote`.
 std::string ShellQuoted(std::string_view text, std::string_view quote) {
   std::string quoted = "'";
   for (const char c : text) {
@@ -53,7 +53,7 @@ std::string ShellQuoted(std::string_view text, std::string_view quote) {
   return quoted + "'";
 }
 
-// "  --sort) COMPREPLY=(...); return ;;"
+// Returns "  --sort) COMPREPLY=(...); return ;;".
 std::string BashValueCase(const Flag& flag) {
   std::string pattern = "--" + std::string(flag.name);
   if (flag.short_name != 0) pattern += std::string("|-") + flag.short_name;
@@ -74,8 +74,8 @@ std::string BashVerbCase(const Verb& verb) {
          "' words='" + OperandWords(verb) + "' ;;\n";
 }
 
-// Functions for bash and zsh that return the first words of a listing, except
-// for places that Tab would have to query over a network.
+// A function for bash and zsh that prints the first word of each line of a
+// listing. It prints nothing for URLs, so that Tab does not wait for a network.
 constexpr std::string_view kListers =
     "_holdfast_first_words() {\n"
     "  case \"$2\" in\n"
@@ -84,8 +84,9 @@ constexpr std::string_view kListers =
     " awk '{print $1}' ;;\n"
     "  esac\n"
     "}\n";
-// Offers the names of a checkpoint's leaves literally, quoted for the command
-// line: `compgen -W` would expand them, including commands in them.
+// A bash function that offers the names of a checkpoint's leaves literally,
+// quoted for the command line. `compgen -W` would expand them, and execute
+// commands in them.
 constexpr std::string_view kBashOffer =
     "_holdfast_offer() {\n"
     "  local word\n"
@@ -106,13 +107,13 @@ constexpr std::string_view kFishListers =
     "  end\n"
     "end\n";
 
-// Whether the operands after the first are leaves.
+// Returns true if the operands after the first are leaves.
 bool TakesLeaves(const Verb& verb) {
   return verb.operands.find("PATTERN") != std::string_view::npos ||
          verb.operands.find("NAME") != std::string_view::npos;
 }
 
-// "ls|cat|...", a pattern for the shells.
+// Returns "ls|cat|...", a pattern for the shells.
 std::string VerbsOfLeaves() {
   std::string names;
   for (const Verb& verb : AllVerbs()) {
@@ -169,7 +170,8 @@ std::string BashScript() {
          "complete -o bashdefault -o default -F _holdfast holdfast\n";
 }
 
-// Brackets and colons are special in an _arguments specification.
+// Escapes brackets and colons, which are special in an _arguments
+// specification.
 std::string ZshText(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

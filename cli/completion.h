@@ -11,7 +11,7 @@
 
 namespace holdfast::cli {
 
-// `shell`: "bash", "zsh" or "fish".
+// Returns the script for a shell: "bash", "zsh" or "fish".
 Result<std::string> CompletionScript(std::string_view shell);
 
 }  // namespace holdfast::cli

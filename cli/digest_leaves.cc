@@ -30,7 +30,7 @@ class LeafDigester {
         threads.emplace_back([this] { TakeLeaves(); });
       }
     } catch (const std::exception&) {
-      // With fewer threads, the leaves are still all read.
+      // The threads that could be started read all leaves.
     }
     TakeLeaves();
   }
@@ -80,7 +80,7 @@ class LeafDigester {
   std::condition_variable released_;
   uint64_t in_flight_bytes_ = 0;  // guarded by mutex_
   uint64_t done_bytes_ = 0;       // guarded by mutex_
-  // Created while there is memory for it.
+  // Made in advance, because later there may be no memory for it.
   const Status out_of_memory_ =
       ResourceExhaustedError("the process is out of memory");
 };

@@ -19,8 +19,8 @@ namespace holdfast::cli {
 
 struct DigestOptions {
   int thread_count = 0;  // 0: one per available CPU
-  // Limits the leaves in progress at the same time; a larger leaf is processed
-  // by itself.
+  // Limits the memory of the leaves in progress at a time. A leaf that is
+  // larger is processed by itself.
   uint64_t ram_bytes_max = uint64_t{256} << 20;
   const std::atomic<bool>* cancel = nullptr;
   // Called with the decoded bytes of the leaves finished so far.
@@ -28,8 +28,8 @@ struct DigestOptions {
 };
 
 // Returns one result for each index in `leaves`, in their order. A leaf's
-// failure does not stop the others; leaves that were not reached before a
-// cancellation are Cancelled.
+// failure does not stop the others. The result is Cancelled for leaves that
+// were not reached before a cancellation.
 std::vector<Result<std::string>> DigestLeaves(const Checkpoint& checkpoint,
                                               std::span<const size_t> leaves,
                                               const DigestOptions& options);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kHelpHint = "holdfast --help lists the verbs";
 
-// The hint for the verb that was typed, since it lists its own options.
+// Returns the hint for the verb that was typed, whose help lists its options.
 std::string HintFor(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const Verb* verb = FindVerb(word);

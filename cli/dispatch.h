@@ -1,6 +1,6 @@
 // Runs a command line and returns its exit code: parses the words, answers
-// --help and --version, runs the verb. This is main() without the process
-// around it.
+// --help and --version, runs the verb. It does what main() does, but for any
+// Env.
 //
 // Thread-safety: one call at a time per Env.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace holdfast::cli {
 
-// `words` does not include the program's own name.
+// Runs the command line `words`, which does not include the program's own name.
 int RunCommand(const std::vector<std::string>& words, Env& env);
 
 }  // namespace holdfast::cli

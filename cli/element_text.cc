@@ -69,14 +69,15 @@ double SmallFloatValue(const SmallFloat& format, uint32_t bits) {
   if (format.specials == Specials::kNanNegativeZero && bits == sign_bit) {
     return kNan;
   }
-  // Subnormals lack the implied one and share the exponent of 1.
+  // Subnormals have no implied leading 1, and the same scale as exponent 1.
   const uint32_t implied = exponent == 0 ? 0 : 1u << format.mantissa_bits;
   const int power = static_cast<int>(exponent == 0 ? 1 : exponent) -
                     format.bias - format.mantissa_bits;
   return sign * std::ldexp(static_cast<double>(implied + mantissa), power);
 }
 
-// An OCP scale is only an exponent, without sign and zero.
+// Returns the value of an OCP scale, which is only an exponent: it has no sign
+// and no zero.
 double ScaleValue(uint32_t bits) {
   if (bits == 0xff) return std::numeric_limits<double>::quiet_NaN();
   return std::ldexp(1.0, static_cast<int>(bits) - 127);
@@ -111,7 +112,8 @@ std::string ToChars(DType dtype, double value, std::chars_format format) {
   return std::string(text, result.ptr);
 }
 
-// Python's repr: scientific from 1e16 and below 1e-4.
+// Formats like Python's repr: in scientific notation from 1e16 on and below
+// 1e-4.
 std::string PythonFloat(DType dtype, double value) {
   if (!std::isfinite(value)) return FloatDigits(dtype, value, false);
   const double size = std::fabs(value);

@@ -18,10 +18,10 @@
 
 namespace holdfast::cli {
 
-// The value of a float element, exact for every type.
+// Returns the exact value of a float element.
 // REQUIRES: DTypeKindOf(dtype) == kFloat.
 double FloatValue(DType dtype, const char* element);
-// The value of an integer element. REQUIRES: kSigned or kUnsigned.
+// Returns the value of an integer element. REQUIRES: kSigned or kUnsigned.
 int64_t SignedValue(DType dtype, const char* element);
 uint64_t UnsignedValue(DType dtype, const char* element);
 // The real and imaginary parts. REQUIRES: kComplex.
@@ -37,10 +37,11 @@ ComplexValue ComplexElement(DType dtype, const char* element);
 // in arrays.
 std::string FloatDigits(DType dtype, double value, bool scientific);
 
-// A single element, as Python prints it: "1.5", "2.0", "True", "(1+2j)".
+// Returns a single element as Python prints it: "1.5", "2.0", "True", "(1+2j)".
 std::string ElementText(DType dtype, const char* element);
 
-// Writes JSON: numbers, booleans, [re, im], "NaN" and "Infinity" as strings.
+// Writes an element as JSON: a number, a boolean, [re, im], or the strings
+// "NaN" and "Infinity".
 void WriteElement(DType dtype, const char* element, JsonWriter* json);
 
 }  // namespace holdfast::cli

@@ -1,5 +1,5 @@
-// Env: a verb's environment, so that verbs run in tests without a terminal, a
-// clock or signals.
+// Env: a verb's environment. Because of it, verbs run in tests without a
+// terminal, a clock or signals.
 //
 // Thread-safety: one verb uses an Env at a time; a signal handler may set
 // `cancel`.
@@ -32,9 +32,9 @@ struct Env {
   // possible.
   std::function<Result<std::shared_ptr<ProcessTransport>>()> mpi_transport;
   bool is_started_by_mpi = false;
-  // Sends env.out through a pager from now on; empty without a pager.
+  // Makes env.out go through a pager from now on. Empty without a pager.
   std::function<void()> start_pager;
-  // Opens the complete terminal, for top; empty without a terminal.
+  // Opens the terminal as a full screen, for `top`. Empty without a terminal.
   std::function<Result<std::unique_ptr<top::Terminal>>(bool use_color)>
       open_terminal;
   bool json_errors = false;  // --json: errors are printed as JSON objects, too

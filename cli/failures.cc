@@ -27,7 +27,7 @@ int ExitCodeOf(const Status& status) {
 }
 
 int Fail(Env& env, const Status& status, std::string_view hint) {
-  // Done first, since it may throw when memory is short.
+  // Make the text first, because this may throw if memory is short.
   const std::string text = PrintableText(status.message());
   if (env.json_errors) {
     JsonWriter json(env.err);

@@ -20,25 +20,25 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitFailure = 3;
 inline constexpr int kExitInterrupted = 130;  // 128 + SIGINT
 
-// The exit code for this kind of failure.
+// Returns the exit code for this kind of failure.
 int ExitCodeOf(const Status& status);
 
 // Prints the failure and returns its exit code. An empty hint is not printed.
 int Fail(Env& env, const Status& status, std::string_view hint = "");
 int FailUsage(Env& env, std::string_view message, std::string_view hint = "");
 
-// Writes the file that option `flag` names. ResourceExhausted, NotFound (of its
-// directory), PermissionDenied.
+// Writes the file that the option `flag` names. Returns ResourceExhausted,
+// NotFound (its directory is missing) or PermissionDenied if that fails.
 Status WriteTextFile(std::string_view flag, const std::string& path,
                      std::string_view text);
 
-// The worse of two exit codes: damage is worse than failure, because it answers
-// the question that was asked.
+// Returns the worse of two exit codes. Damage is worse than failure, because it
+// answers the user's question.
 int WorseExit(int a, int b);
 
-// Fails for a listed leaf that cannot be described because its files are
-// damaged or missing, or because it is not supported; passes for one that the
-// user's own TypeHandler reads.
+// Reports a listed leaf that cannot be described because its files are damaged
+// or missing, or because it is not supported, and returns the exit code. A leaf
+// that the user's own TypeHandler reads is fine.
 int FailIfUnreadable(Env& env, const LeafInfo& leaf);
 int FailIfUnreadable(Env& env, const std::vector<LeafInfo>& leaves);
 

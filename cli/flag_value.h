@@ -1,4 +1,4 @@
-// The error for a value that an option does not accept.
+// Makes the error for a value that an option does not accept.
 //
 // Thread-safety: pure functions.
 #pragma once

@@ -52,7 +52,7 @@ constexpr uint32_t kRecipe = kRewrite | kView;
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
                            kPlan | kWrite | kDiff | kStats | kView |
                            kMaterialize | kReport | kServe | kTop;
-// Long jobs on many threads.
+// Verbs that run long jobs on many threads.
 constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView |
                            kMaterialize | kReport | kServe;
 constexpr uint32_t kLong = kWork | kCp | kLog | kBisect | kRescue;
@@ -138,7 +138,7 @@ Status ApplySort(std::string_view value, Args* args) {
 
 Status ApplyDepth(std::string_view value, Args* args) {
   const auto depth = ParseInt(value, 1, std::numeric_limits<int>::max());
-  if (!depth) return BadValue("depth", value, "a number from 1");
+  if (!depth) return BadValue("depth", value, "a number >= 1");
   args->depth_max = static_cast<int>(*depth);
   return Status();
 }
@@ -437,7 +437,7 @@ Status ApplyMode(std::string_view value, Args* args) {
 Status ApplyTolerance(std::string_view flag, std::string_view value,
                       double* tolerance) {
   const auto number = ParseNumber(value);
-  if (!number || *number < 0) return BadValue(flag, value, "a number from 0");
+  if (!number || *number < 0) return BadValue(flag, value, "a number >= 0");
   *tolerance = *number;
   return Status();
 }
@@ -519,7 +519,7 @@ Status Switch(std::string_view, Args* args) {
   return Status();
 }
 
-// This is the order in the help.
+// The help lists flags in this order.
 constexpr Flag kFlags[] = {
     {"json", 0, "", "Print one JSON value instead of text", kReports, "",
      Completion::kNothing, "", Switch<&Args::json>},

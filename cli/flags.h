@@ -1,5 +1,5 @@
-// The flag table and the verb table, the only source of parsing, --help, the
-// man page and the shell completions.
+// The tables of flags and verbs. Parsing, --help, the man page and the shell
+// completions use nothing else.
 //
 // Thread-safety: constant tables, pure functions.
 // Ownership: all text is static.
@@ -26,7 +26,7 @@ struct Flag {
   std::string_view default_value;  // as shown; empty: nothing to show
   Completion completion;
   std::string_view choices;  // "auto|always|never" for kChoices
-  // Stores the value. InvalidArgument says what is expected instead.
+  // Stores the value, or returns InvalidArgument that says what is expected.
   Status (*apply)(std::string_view value, Args* args);
 
   bool takes_value() const { return !value_name.empty(); }
@@ -61,7 +61,7 @@ const Flag* FindFlag(std::string_view name);
 const Flag* FindShortFlag(char name);
 
 bool Applies(const Flag& flag, VerbId verb);
-// True for --help and --version, which are also valid without a verb.
+// Returns true for --help and --version, which are also valid without a verb.
 bool IsGlobal(const Flag& flag);
 
 // The exit codes that all verbs use, for the help and the man page.

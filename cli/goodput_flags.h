@@ -1,4 +1,5 @@
-// The options of goodput: each function stores its value, as Flag::apply does.
+// Stores the values of goodput's options: each function has the contract of
+// Flag::apply.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument, with what is
 // expected.
@@ -14,7 +15,7 @@
 
 namespace holdfast::cli {
 
-// The parser adds the name of the option.
+// Returns the error for a bad value. The parser adds the option's name.
 inline Status Unwanted(std::string_view value, std::string_view wanted) {
   return InvalidArgumentError("got '" + std::string(value) + "', " +
                               std::string(wanted));
@@ -49,7 +50,7 @@ Status ApplyModelCount(std::string_view value, Args* args) {
 template <int64_t GoodputPolicy::*field>
 Status ApplyPolicy(std::string_view value, Args* args) {
   const auto count = ParseInt(value, 0, 1'000'000'000);
-  if (!count) return Unwanted(value, "want a number from 0");
+  if (!count) return Unwanted(value, "want a number >= 0");
   args->policy.*field = *count;
   return Status();
 }

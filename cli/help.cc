@@ -17,8 +17,8 @@ constexpr std::string_view kAbout =
     "be a URL: gs://, s3:// or, for reading, http://, https:// and "
     "hf://org/model.";
 
-// Folds `text` at spaces into lines that begin with `indent` spaces; the first
-// line is already `column` wide.
+// Folds `text` at spaces into lines that begin with `indent` spaces. The first
+// line already has `column` columns.
 std::string Fold(std::string_view text, size_t indent, size_t column) {
   std::string folded;
   while (!text.empty()) {
@@ -38,7 +38,7 @@ std::string Fold(std::string_view text, size_t indent, size_t column) {
   return folded + "\n";
 }
 
-// "  term   meaning", with all meanings in one column.
+// Returns "  term   meaning". The meaning begins at `column`.
 std::string Entry(const std::string& term, std::string_view meaning,
                   size_t column) {
   std::string line = "  " + term;
@@ -147,7 +147,7 @@ std::string FlagSpelling(const Flag& flag) {
 
 namespace {
 
-// "a|b", or "a, b" if it would otherwise be too long for a line.
+// Returns "a|b", or "a, b" if the choices are so long that they must be folded.
 std::string ChoicesText(std::string_view choices) {
   constexpr size_t kOneWordMax = 40;
   if (choices.size() <= kOneWordMax) return std::string(choices);

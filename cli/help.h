@@ -9,16 +9,17 @@
 
 namespace holdfast::cli {
 
-// `holdfast --help`.
+// Returns the text of `holdfast --help`.
 std::string GeneralHelp();
-// `holdfast VERB --help`, with its flags and examples.
+// Returns the text of `holdfast VERB --help`, with the verb's flags and
+// examples.
 std::string VerbHelp(const Verb& verb);
-// `holdfast man`: roff for man(1).
+// Returns the output of `holdfast man`: roff for man(1).
 std::string ManPage();
 
-// "-l, --long", "    --sort KEY".
+// Returns the flag as it is typed: "-l, --long", "    --sort KEY".
 std::string FlagSpelling(const Flag& flag);
-// The help sentence, followed by choices and default.
+// Returns the help sentence, followed by choices and default.
 std::string FlagHelp(const Flag& flag);
 
 }  // namespace holdfast::cli

@@ -1,7 +1,7 @@
-// Shows the progress of a verb's job on a bar while it runs.
+// Shows a progress bar while a verb's job runs.
 //
-// Thread-safety: as ProgressBar. Ownership: borrows the Env. The job must end
-// before the object is destroyed.
+// Thread-safety: as in ProgressBar. Ownership: borrows the Env. The job must
+// end before the object is destroyed.
 #pragma once
 
 #include <optional>
@@ -20,10 +20,11 @@ class JobProgress {
  public:
   struct Options {
     std::string label;  // "verify"
-    // The phase with this name comes last, and is as much work as all phases
-    // before it.
+    // The name of the last phase, which is as much work as all phases before
+    // it.
     std::string last_phase;
-    // Only its rank 0 shows anything; null means only this process.
+    // Only the group's rank 0 shows a bar. Null means that this process works
+    // by itself.
     const ProcessGroup* group = nullptr;
   };
 

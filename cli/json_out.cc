@@ -50,7 +50,8 @@ std::string DoubleText(double value) {
   char text[40];
   const auto result = std::to_chars(text, text + sizeof(text), value);
   std::string digits(text, result.ptr);
-  // Readers that distinguish integers from floats must see a float.
+  // Some readers distinguish integers from floats, so a float needs a point or
+  // an exponent.
   if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
   return digits;
 }
@@ -169,7 +170,7 @@ void JsonWriter::StringsField(std::string_view key,
 void JsonWriter::EmbeddedField(std::string_view key, std::string_view text) {
   if (text.empty()) return NullField(key);
   Key(key);
-  // Python writes NaN, which is not JSON, so such a text stays a string.
+  // Text that is not valid JSON stays a string: Python writes NaN, for example.
   if (nlohmann::json::accept(text)) return Raw(text);
   String(text);
 }

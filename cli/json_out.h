@@ -31,8 +31,8 @@ class JsonWriter {
   void String(std::string_view text);
   void Int(int64_t value);
   void Uint(uint64_t value);
-  // Writes the shortest text that reads back as the same double; not-a-number
-  // and the infinities become the strings "NaN", "Infinity", "-Infinity".
+  // Writes the shortest text that reads back as the same double; NaN and the
+  // infinities become the strings "NaN", "Infinity", "-Infinity".
   void Double(double value);
   void Bool(bool value);
   void Null();
@@ -58,8 +58,8 @@ class JsonWriter {
   void ShapeField(std::string_view key, const Shape& shape);
   void StringsField(std::string_view key,
                     const std::vector<std::string>& texts);
-  // Writes `text` as JSON if it is JSON, else as a string, or null if it is
-  // empty. For metadata of other programs.
+  // Writes another program's metadata: unchanged if `text` is JSON, null if it
+  // is empty, else as a string.
   void EmbeddedField(std::string_view key, std::string_view text);
 
  private:

@@ -4,7 +4,7 @@
 //   spec:  data,None   data+model   params.*=model,None
 //
 // A spec has one entry per dimension: an axis, several axes joined by '+'
-// (outermost first), or None. The text before the last '=' is a pattern as for
+// (outermost first), or None. The text before the last '=' is a pattern as in
 // ls.
 // Thread-safety: pure functions. Errors: InvalidArgument.
 #pragma once
@@ -20,7 +20,8 @@ namespace holdfast::cli {
 
 // A rule for how some arrays are partitioned.
 struct SpecRule {
-  // Absent: applies to all arrays that have a dimension for each entry.
+  // Without a pattern, the rule applies to all arrays that have a dimension for
+  // each entry.
   std::optional<std::string> pattern;
   PartitionSpec spec;
 
@@ -29,9 +30,9 @@ struct SpecRule {
 
 Result<Mesh> ParseMesh(std::string_view text);
 Result<SpecRule> ParseSpecRule(std::string_view text);
-// "data+model,None"; "-" for a spec without entries.
+// Returns "data+model,None", for example, or "-" for a spec without entries.
 std::string SpecText(const PartitionSpec& spec);
-// "[0:2,4:8]".
+// Returns a box as a slice: "[0:2,4:8]".
 std::string BoxText(const Shape& origin, const Shape& shape);
 
 }  // namespace holdfast::cli

@@ -11,7 +11,7 @@ namespace {
 
 using StoredShardings = std::map<std::string, Result<Sharding>>;
 
-// Parses each distinct text of `_sharding` only once.
+// Parses a text of `_sharding`, each distinct text only once.
 const Result<Sharding>& Stored(const std::string& json,
                                StoredShardings* cache) {
   const auto found = cache->find(json);
@@ -65,7 +65,7 @@ std::optional<Sharding> OnMesh(const LeafInfo& leaf, const Mesh& mesh,
   return NamedSharding{mesh, {}};
 }
 
-// The sharding of a leaf; absent if it is not spread over devices.
+// Returns the sharding of a leaf, or nullopt if it is not spread over devices.
 Result<std::optional<Sharding>> ChooseSharding(const LeafInfo& leaf,
                                                const LayoutRequest& request,
                                                StoredShardings* cache) {
@@ -79,7 +79,8 @@ Result<std::optional<Sharding>> ChooseSharding(const LeafInfo& leaf,
   return Choice(OnMesh(leaf, *request.mesh, request.rules, cache));
 }
 
-// Values that are not stored in chunk files count as one chunk.
+// Returns the leaf's chunk shape. A value that is not stored in chunk files
+// counts as one chunk.
 Shape ChunkShapeOf(const LeafInfo& leaf) {
   Shape shape = leaf.chunk_shape;
   if (shape.size() != leaf.shape.size()) shape = leaf.shape;
@@ -148,7 +149,7 @@ std::vector<Sharding> LeafPlanner::ChooseLayouts(const LayoutRequest& request) {
 
 Status LeafPlanner::ChooseProcesses(std::vector<Sharding> shardings,
                                     const LayoutRequest& request) {
-  // Devices that no leaf uses count, too.
+  // Count devices that no leaf uses, too.
   if (request.mesh) shardings.push_back(NamedSharding{*request.mesh, {}});
   const auto all_on_one = EvenProcesses(shardings, 1);
   if (!all_on_one.ok()) return all_on_one.status();

@@ -1,11 +1,11 @@
-// Computes what each process would hold, write and read of a checkpoint's
-// leaves under given shardings, for the verb plan.
+// Computes for the verb `plan` what each process would hold, write and read of
+// a checkpoint's leaves under given shardings.
 //
 // Thread-safety: const methods may run concurrently.
 // Ownership: borrows the leaves.
 // Units: bytes of elements, not compressed.
-// Errors: InvalidArgument for what does not fit; a leaf's own error is in its
-// plan.
+// Errors: InvalidArgument for a request that does not fit; a leaf's own error
+// is in its plan.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +42,9 @@ struct PlannedDevice {
 };
 
 struct PlannedLeaf {
-  Status problem;  // why the leaf does not fit; then nothing else is set
-  // False if it is not an array on devices: then process 0 writes it, and all
-  // processes need it.
+  Status problem;  // why the leaf does not fit; no other field is set
+  // True for an array on devices. Any other leaf is written by process 0 and
+  // needed by all processes.
   bool is_spread = false;
   PartitionSpec spec;
   WriteLayout layout;
@@ -61,7 +61,7 @@ class LeafPlanner {
   int64_t process_count() const { return process_count_; }
   int64_t device_count() const { return device_count_; }
   const std::vector<const LeafInfo*>& leaves() const { return leaves_; }
-  // The plan of leaves()[i].
+  // Returns the plan of leaves()[i].
   PlannedLeaf Plan(size_t i) const;
 
  private:
@@ -81,18 +81,18 @@ class LeafPlanner {
   int64_t device_count_ = 0;
   std::vector<PartitionSpec> specs_;  // one per planner
   std::vector<Result<ShardPlanner>> planners_;
-  // For each leaf its planner, absent if the leaf is not spread; or why it has
-  // no planner.
+  // The index of each leaf's planner, absent if the leaf is not spread, or the
+  // reason why it has no planner.
   std::vector<Result<std::optional<size_t>>> planner_of_leaf_;
 };
 
-// The sharding of the array on this mesh: from the last rule that matches; else
-// as the array is stored, if the mesh has its axes; else a copy on each device.
-// Absent if it is not an array on devices.
+// Returns the sharding of the array on this mesh: the last matching rule's;
+// else the stored one, if the mesh has its axes; else a copy on each device.
+// Returns nullopt for a leaf that is not an array on devices.
 std::optional<Sharding> ShardingOnMesh(const LeafInfo& leaf, const Mesh& mesh,
                                        const std::vector<SpecRule>& rules);
 
-// True if a leaf has elements, and so can be planned.
+// Returns true if the leaf has elements, and so can be planned.
 bool IsPlannable(const LeafInfo& leaf);
 
 }  // namespace holdfast::cli

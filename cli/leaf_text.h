@@ -12,12 +12,13 @@
 
 namespace holdfast::cli {
 
-// "bfloat16[2,3]", "int64" for scalars, "-" for leaves without elements.
+// Returns the type: "bfloat16[2,3]", "int64" for scalars, "-" for leaves
+// without elements.
 std::string TypeText(const LeafInfo& leaf);
-// "bfloat16[2,3] 12 B", "string", "int64", "empty_dict".
+// Returns type and size: "bfloat16[2,3] 12 B", "string", "int64", "empty_dict".
 std::string SummaryText(const LeafInfo& leaf);
 
-// True if a leaf has its own shape.
+// Returns true if the leaf has a shape.
 bool HasShape(const LeafInfo& leaf);
 
 // Writes "kind", "dtype" and "shape", which is null for a leaf without a shape.
@@ -26,7 +27,7 @@ void WriteShapeField(const LeafInfo& leaf, JsonWriter* json);
 // Writes the members of a leaf's object, without its braces.
 void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json);
 
-// The number of elements of an array; 0 for other leaves.
+// Returns the number of elements of an array; 0 for other leaves.
 uint64_t ParameterCount(const LeafInfo& leaf);
 
 struct LeafTotals {
@@ -38,9 +39,10 @@ struct LeafTotals {
 
   void Add(const LeafInfo& leaf);
 };
-// "12.3M parameters".
+// Returns "12.3M parameters", for example.
 std::string ParametersText(const LeafTotals& totals);
-// "3 leaves, 12.3M parameters, 12 chunks, stored 1.0 KiB, decoded 2.0 KiB".
+// Returns all totals: "3 leaves, 12.3M parameters, 12 chunks, stored 1.0 KiB,
+// decoded 2.0 KiB".
 std::string TotalsText(const LeafTotals& totals);
 void WriteTotals(const LeafTotals& totals, JsonWriter* json);
 

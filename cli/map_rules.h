@@ -1,5 +1,5 @@
-// Reads the options for a checkpoint to be written: its format, and the rules
-// for its leaves, including the rules of --map-file.
+// Makes the options for writing a checkpoint from the arguments: its format,
+// and the rules for its leaves, including those of --map-file.
 //
 // Thread-safety: reads files; otherwise pure.
 // Errors: NotFound for a table that cannot be read, InvalidArgument for one
@@ -12,15 +12,16 @@
 namespace holdfast::cli {
 
 Result<LeafMap> MapRules(const Args& args);
-// The recipe of --map: a shipped one, or else a file.
+// Returns the recipe of --map: a shipped recipe, or else a file's.
 Result<std::optional<Recipe>> RecipeOf(const Args& args);
 
-// The leaves that the patterns after SOURCE and TARGET select; empty means all
-// leaves, and nothing was opened.
+// Returns the names of the leaves that the patterns after SOURCE and TARGET
+// select. Without patterns, returns an empty list, which means all leaves, and
+// opens nothing.
 Result<std::vector<std::string>> SelectedNames(const Args& args);
 
-// The options that all verbs with a target share, without the rules for its
-// leaves.
+// Returns the options that all verbs with a target share, without the rules for
+// its leaves.
 ConvertOptions TargetOptionsOf(const Args& args, const Env& env);
 
 }  // namespace holdfast::cli

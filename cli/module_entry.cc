@@ -4,7 +4,8 @@
 
 #include "cli/process.h"
 
-// Behaves as main(). Python ignores SIGPIPE, but a command's reader may leave.
+// Does what main() does. Python ignores SIGPIPE, but a command must end when
+// the reader of its output does.
 extern "C" __attribute__((visibility("default"))) int holdfast_command(
     int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);

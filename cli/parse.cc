@@ -105,7 +105,7 @@ class Parser {
     return Status();
   }
 
-  // Sets the flag; if it has a value, that is the next word.
+  // Sets the flag. If it takes a value, the next word is the value.
   Status TakeValue(const Flag& flag) {
     if (!flag.takes_value()) return Apply(flag, "");
     if (next_ == words_.size()) {
@@ -166,8 +166,8 @@ Result<Args> ParseArgs(const std::vector<std::string>& words) {
 }
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  // Rows of the optimal string alignment table: two rows back, one row back,
-  // current.
+  // Three rows of the optimal string alignment table: the row before last, the
+  // last row, and the current one.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1),
       row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

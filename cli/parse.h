@@ -16,16 +16,16 @@
 
 namespace holdfast::cli {
 
-// `words` does not include the program's own name. Operand counts are checked
-// unless --help or --version was given.
+// Parses `words`, which do not include the program's own name. Checks the
+// number of operands unless --help or --version was given.
 Result<Args> ParseArgs(const std::vector<std::string>& words);
 
-// The number of insertions, deletions, substitutions and swaps of neighbours
-// that separate two words.
+// Returns the number of insertions, deletions, substitutions and swaps of
+// neighbors that separate two words.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`; empty if every candidate is too far for a
-// typing error.
+// Returns the candidate nearest to `word`, or an empty string if even that is
+// too different for a typing error.
 std::string_view Nearest(std::string_view word,
                          const std::vector<std::string_view>& candidates);
 

@@ -1,5 +1,5 @@
-// The holdfast command's process: makes the Env from the real environment and
-// runs a verb in it.
+// Runs the holdfast command: makes the Env of the real process, and runs a verb
+// in it.
 #include "cli/process.h"
 
 #include <fcntl.h>
@@ -34,8 +34,8 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 extern "C" void OnInterrupt(int) { g_cancel.store(true); }
 
-// The first Ctrl-C asks the verb to stop, and removes the handler, so that the
-// second one ends the process.
+// Makes the first Ctrl-C ask the verb to stop. It also removes the handler, so
+// that the second Ctrl-C ends the process.
 void CatchInterrupt() {
   struct sigaction action = {};
   action.sa_handler = OnInterrupt;
@@ -107,7 +107,7 @@ bool NoColor() {
 
 int Run(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  // Listings of 100,000 leaves are written in few writes.
+  // A large buffer, so that long listings need few writes.
   static char buffer[1 << 16];
   std::cout.rdbuf()->pubsetbuf(buffer, sizeof(buffer));
   CatchInterrupt();
@@ -130,7 +130,7 @@ int Run(int argc, char** argv) {
   return code;
 }
 
-// Avoids std::cerr, since its buffer may be what could not be allocated.
+// Does not use std::cerr, because allocating its buffer may be what failed.
 int FailOutOfMemory() {
   constexpr std::string_view kText = "holdfast: the process is out of memory\n";
   (void)!write(STDERR_FILENO, kText.data(), kText.size());

@@ -1,5 +1,5 @@
-// The holdfast command as a function, with the real streams, terminal, locale
-// and signals.
+// Runs the holdfast command with the real streams, terminal, locale and
+// signals.
 //
 // Thread-safety: call it once per process. From then on the command handles
 // SIGINT.
@@ -7,7 +7,7 @@
 
 namespace holdfast::cli {
 
-// Behaves as main(): returns the exit status, with all output written.
+// Does what main() does. Returns the exit status after all output was written.
 int RunProcess(int argc, char** argv);
 
 }  // namespace holdfast::cli

@@ -1,8 +1,7 @@
 // A progress bar on one line of a terminal.
 //
-// Shows nothing until a job has run for a second; redraws at most ten times a
-// second; Finish (or the destructor) erases it, so that it leaves nothing on
-// the screen.
+// The bar appears when a job has run for a second, and is redrawn at most ten
+// times a second. Finish (or the destructor) erases it.
 // Thread-safety: Update calls must not overlap (ProgressFn promises that);
 // Finish comes after the last Update.
 // Ownership: borrows the sink.
@@ -25,14 +24,14 @@ class ProgressBar {
     double interval_seconds = 0.1;
   };
 
-  // An empty `now_seconds` means the steady clock. The job starts now.
+  // Starts the job's time. An empty `now_seconds` means the steady clock.
   ProgressBar(std::ostream& sink, std::function<double()> now_seconds,
               Options options);
   ~ProgressBar() { Finish(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // A `total_bytes` of 0 means unknown.
+  // Draws the bar if it is time to. A `total_bytes` of 0 means unknown.
   void Update(uint64_t done_bytes, uint64_t total_bytes);
   // Erases the line if anything was drawn. Idempotent.
   void Finish();

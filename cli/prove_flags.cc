@@ -23,7 +23,7 @@ Status ApplyStates(std::string_view value, Args* args) {
 
 Status ApplySeed(std::string_view value, Args* args) {
   const auto seed = ParseInt(value, 0, int64_t{1} << 31);
-  if (!seed) return BadValue("seed", value, "a number from 0");
+  if (!seed) return BadValue("seed", value, "a number >= 0");
   args->prove.seed = static_cast<uint64_t>(*seed);
   return Status();
 }

@@ -1,5 +1,5 @@
-// The options of prove-crash: each function stores its value, as Flag::apply
-// does.
+// Stores the values of prove-crash's options: each function has the contract of
+// Flag::apply.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument, with what is
 // expected.

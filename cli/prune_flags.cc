@@ -10,14 +10,14 @@ namespace holdfast::cli {
 
 Status ApplyKeepLatest(std::string_view value, Args* args) {
   const auto count = ParseInt(value, 1, kCountMax);
-  if (!count) return BadValue("keep-latest", value, "a number from 1");
+  if (!count) return BadValue("keep-latest", value, "a number >= 1");
   args->keep.push_back({"the latest " + std::string(value), LatestN{*count}});
   return Status();
 }
 
 Status ApplyKeepEvery(std::string_view value, Args* args) {
   const auto interval = ParseInt(value, 1, kCountMax);
-  if (!interval) return BadValue("keep-every", value, "a number from 1");
+  if (!interval) return BadValue("keep-every", value, "a number >= 1");
   args->keep.push_back({"every " + std::string(value), EveryNSteps{*interval}});
   return Status();
 }
@@ -61,7 +61,7 @@ Status ApplyKeepSteps(std::string_view value, Args* args) {
 Status ApplyKeepBest(std::string_view value, Args* args) {
   args->keep_best = ParseInt(value, 1, kCountMax);
   if (args->keep_best) return Status();
-  return BadValue("keep-best", value, "a number from 1");
+  return BadValue("keep-best", value, "a number >= 1");
 }
 
 }  // namespace holdfast::cli

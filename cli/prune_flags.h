@@ -1,4 +1,5 @@
-// The options of prune: each function stores its value, as Flag::apply does.
+// Stores the values of prune's options: each function has the contract of
+// Flag::apply.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument, with what is
 // expected.

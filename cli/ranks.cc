@@ -36,7 +36,8 @@ int OnRanks(const Args& args, Env& env, const RankBody& body) {
   silent.cancel = env.cancel;
   const Result<int> code = body(group.get(), silent);
   if (code.ok()) return *code;
-  // Rank 0 prints the failure, unless rank 0 is the one that timed out.
+  // Rank 0 prints the failure. After a timeout every rank does, because rank 0
+  // may be the one that is missing.
   const bool is_late = code.status().code() == StatusCode::kDeadlineExceeded;
   return Fail(is_late ? env : silent, code.status());
 }

@@ -15,9 +15,9 @@
 
 namespace holdfast::cli {
 
-// Returns the exit code, or a failure that is still to be printed. `group` is
-// null if this process works by itself; output to `env` is discarded on all
-// ranks but 0.
+// A verb's work on one rank. Returns the exit code, or a failure that OnRanks
+// prints. `group` is null if this process works by itself. Output to `env` is
+// discarded on all ranks except 0.
 using RankBody = std::function<Result<int>(ProcessGroup* group, Env& env)>;
 
 int OnRanks(const Args& args, Env& env, const RankBody& body);

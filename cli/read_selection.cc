@@ -11,7 +11,8 @@ namespace {
 // Boxes up to this size are read in one piece, which is cheaper than reading
 // their corners separately.
 constexpr int64_t kSmallBoxBytes = int64_t{32} << 20;
-// Each further long axis doubles the number of corners.
+// The largest number of long axes for which only corners are read. Each axis
+// doubles the number of corners.
 constexpr int kCornerAxesMax = 5;
 
 bool IsEmpty(const Selection& selection) {
@@ -25,7 +26,7 @@ int64_t BoxBytes(DType dtype, const Shape& shape) {
   return ElementCount(with_element);
 }
 
-// Copies elements between views of one shape.
+// Copies elements between views of equal shape.
 void CopyElements(const ConstArrayView& source, const ArrayView& target,
                   size_t axis, const char* from, char* to) {
   if (axis == source.shape.size()) {
@@ -38,7 +39,7 @@ void CopyElements(const ConstArrayView& source, const ArrayView& target,
   }
 }
 
-// The pieces of one axis that ReadEdges keeps, as parts of its selection.
+// The pieces of one axis that ReadEdges keeps, as parts of the axis' selection.
 using Parts = std::vector<AxisSelection>;
 
 Parts EdgeParts(const AxisSelection& axis, int64_t edge_count) {
@@ -47,7 +48,7 @@ Parts EdgeParts(const AxisSelection& axis, int64_t edge_count) {
           {.first = axis.count - edge_count, .count = edge_count}};
 }
 
-// Calls `visit` with every choice of one part per axis.
+// Calls `visit` with every combination of one part per axis.
 void ForEachChoice(
     const std::vector<Parts>& parts,
     const std::function<void(const std::vector<size_t>&)>& visit) {
@@ -62,7 +63,7 @@ void ForEachChoice(
   }
 }
 
-// One corner: where it is in the array and where it goes in the target.
+// A corner: its selection in the array and its place in the target.
 struct Corner {
   Selection source;
   Shape target_origin;  // of the axes that remain
@@ -106,15 +107,15 @@ Result<Array> ReadBoxOf(const Checkpoint& checkpoint, size_t leaf,
   return checkpoint.ReadBox(leaf, box.origin, box.shape);
 }
 
-// The axis along which slabs are cut: the first with more than one index.
+// Returns the axis along which slabs are cut: the first that has more than one
+// index selected.
 size_t SlabAxis(const Selection& selection) {
   size_t axis = 0;
   while (axis < selection.size() && selection[axis].count <= 1) ++axis;
   return axis;
 }
 
-// The number of indices of the selection's axis, from `begin` on, that fill a
-// slab.
+// Returns how many indices of the axis, from `begin` on, the next slab gets.
 int64_t SlabCount(const AxisSelection& axis, int64_t begin,
                   int64_t slab_count_max, int64_t chunk_extent) {
   const int64_t left = axis.count - begin;
@@ -123,8 +124,8 @@ int64_t SlabCount(const AxisSelection& axis, int64_t begin,
   const int64_t end = axis.first + begin + count;
   const int64_t aligned = end - end % chunk_extent;
   if (aligned > axis.first + begin) return aligned - axis.first - begin;
-  // The slab is smaller than a chunk: read the complete chunk, or it would be
-  // decoded repeatedly.
+  // The slab would be smaller than a chunk. Read the complete chunk, so that it
+  // is not decoded repeatedly.
   return std::min(left, aligned + chunk_extent - axis.first - begin);
 }
 
@@ -199,7 +200,7 @@ Status ReadInSlabs(const Checkpoint& checkpoint, size_t leaf,
   const LeafInfo& info = checkpoint.leaves()[leaf];
   if (IsEmpty(selection)) return Status();
   const size_t axis = SlabAxis(selection);
-  // The bytes of the box for one index of the axis.
+  // Measure the box that one index of the axis needs.
   Selection slab = selection;
   int64_t slab_count_max = 1;
   if (axis < selection.size()) {

@@ -9,8 +9,8 @@
 namespace holdfast::cli {
 namespace {
 
-// Distances are computed for at most this many names; a model has several
-// hundred thousand.
+// Edit distances are computed for at most this many names, because a model may
+// have several hundred thousand.
 constexpr size_t kNamesLookedAtMax = 20'000;
 constexpr size_t kNamesShownMax = 3;
 
@@ -20,8 +20,8 @@ Result<NamePredicate> PredicateOf(const std::string& pattern,
   return SelectedByGlob(pattern);
 }
 
-// The pattern's longest part without special characters, to find names that
-// contain it.
+// Returns the pattern's longest part without special characters, which is used
+// to find similar names.
 std::string_view LongestPlainPart(std::string_view pattern) {
   std::string_view longest;
   size_t begin = 0;
@@ -37,7 +37,7 @@ std::string_view LongestPlainPart(std::string_view pattern) {
   return longest;
 }
 
-// The names that contain `part`, or are one typing error away from it.
+// Returns names that contain `part`, or the name nearest to it.
 std::vector<std::string> NamesNear(const std::vector<LeafInfo>& leaves,
                                    std::string_view part) {
   std::vector<std::string> near;

@@ -22,14 +22,14 @@ namespace holdfast::cli {
 
 enum class PatternKind : uint8_t { kGlob, kRegex };
 
-// Returns indices into `leaves`, ascending; all of them if there are no
-// patterns.
+// Returns the selected indices of `leaves`, ascending. Without patterns,
+// returns all indices.
 Result<std::vector<size_t>> SelectLeaves(const std::vector<LeafInfo>& leaves,
                                          std::span<const std::string> patterns,
                                          PatternKind kind = PatternKind::kGlob);
 
-// Returns " (did you mean params.w?)", or how to list leaves if no name is
-// near.
+// Returns " (did you mean params.w?)", for example, or how to list leaves if no
+// name is similar.
 std::string LeafHint(const std::vector<LeafInfo>& leaves,
                      std::string_view wanted);
 

@@ -25,7 +25,7 @@ std::vector<std::string_view> TrimmedParts(std::string_view text,
   return parts;
 }
 
-// Python allows "+3"; from_chars does not.
+// Parses an index, with an optional '+' as in Python.
 std::optional<int64_t> ParseIndexNumber(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
     text.remove_prefix(1);
@@ -72,7 +72,7 @@ AxisSelection SliceIndices(const std::optional<int64_t>& start,
   const int64_t stride = backwards ? -step : step;
   AxisSelection axis{.first = first, .step = step};
   axis.count = distance <= 0 ? 0 : (distance - 1) / stride + 1;
-  // A single element needs no step, and a huge one must not overflow later.
+  // A single element needs no step. A huge step could overflow later.
   if (axis.count <= 1) axis.step = 1;
   return axis;
 }
@@ -136,7 +136,8 @@ Selection SelectAll(const Shape& shape) {
 
 Result<Selection> ParseSlice(std::string_view text, const Shape& shape) {
   std::vector<std::string_view> parts = TrimmedParts(text, ',');
-  // "[0,]" is "[0]"; "[]" is an empty list of indices, which is not a slice.
+  // "[0,]" means "[0]". "[]" would be an empty list of indices, which is not a
+  // slice.
   if (parts.size() > 1 && parts.back().empty()) parts.pop_back();
   auto expanded = ExpandEllipsis(std::move(parts), shape.size());
   if (!expanded.ok()) return expanded.status();

@@ -1,5 +1,4 @@
-// Parses slices as numpy writes them: `w[0:2, :]`, `w[3]`, `w[..., 0]`,
-// `w[::-2]`.
+// Parses slices in numpy's syntax: `w[0:2, :]`, `w[3]`, `w[..., 0]`, `w[::-2]`.
 //
 // A Selection says which indices of each axis are selected. Only its bounding
 // box has to be read; the selection is then a strided view of that box.
@@ -32,8 +31,8 @@ struct AxisSelection {
 using Selection = std::vector<AxisSelection>;  // one per axis of the array
 
 Selection SelectAll(const Shape& shape);
-// `text` has no brackets, e.g. "0:2, :". Axes that it does not mention are
-// selected completely.
+// Parses a slice without brackets, such as "0:2, :". Axes that `text` does not
+// mention are selected completely.
 Result<Selection> ParseSlice(std::string_view text, const Shape& shape);
 
 // "w[0:2]" -> {"w", "0:2"}: splits at the last '['. nullopt if `text` does not
@@ -44,7 +43,7 @@ struct NameAndSlice {
 };
 std::optional<NameAndSlice> SplitName(std::string_view text);
 
-// The shape of the selection, without dropped axes.
+// Returns the shape of the selection, without dropped axes.
 Shape SelectedShape(const Selection& selection);
 
 // The smallest box around the selection. REQUIRES: no count is 0.
@@ -59,8 +58,8 @@ Box BoundingBox(const Selection& selection);
 ConstArrayView SelectFromBox(const Selection& selection, const Shape& origin,
                              const ConstArrayView& box);
 
-// Applies `part` to the indices that `whole` selected of an axis. REQUIRES:
-// part's indices are in [0, whole.count).
+// Applies `part` to the indices that `whole` selects on an axis. REQUIRES: the
+// indices of `part` are in [0, whole.count).
 AxisSelection Compose(const AxisSelection& whole, const AxisSelection& part);
 
 }  // namespace holdfast::cli

@@ -58,7 +58,7 @@ std::string Sparkline(const std::vector<std::optional<double>>& values,
     } else if (!std::isfinite(*value)) {
       line += 'x';
     } else {
-      // Halved, since the range of all doubles does not fit a double.
+      // Halve the numbers, because the difference of two doubles may overflow.
       const double range = greatest / 2 - least / 2;
       const double share = range > 0 ? (*value / 2 - least / 2) / range : 0;
       line += BarOf(

@@ -9,10 +9,11 @@
 
 namespace holdfast::cli {
 
-// One bar per value, scaled from the least to the greatest; ' ' for a missing
-// value, 'x' for one that is not finite. If there are more values than
-// `columns_max` (0: no bound), neighbours share a bar: their mean, or 'x' if
-// any of them is not finite. Without `utf8`, bars are the digits 0 to 7.
+// Returns one bar per value, scaled from the smallest to the largest value. A
+// missing value is ' ', and a value that is not finite is 'x'. If there are
+// more values than `columns_max` (0: no bound), neighbors share a bar, which
+// shows their mean, or 'x' if any of them is not finite. Without `utf8`, bars
+// are the digits 0 to 7.
 std::string Sparkline(const std::vector<std::optional<double>>& values,
                       size_t columns_max, bool utf8);
 

@@ -10,10 +10,10 @@
 
 namespace holdfast::cli {
 
-// Returns {"loss": 0.5, "acc": 0.9} as "acc=0.9 loss=0.5"; other text
-// unchanged.
+// Returns {"loss": 0.5, "acc": 0.9} as "acc=0.9 loss=0.5". Returns text that is
+// not such an object unchanged.
 std::string MetricsText(const std::string& metrics);
-// "committed", or why it is not committed, or what is damaged.
+// Returns "committed", why the step is not committed, or what is damaged.
 std::string StateText(const StepInfo& step, bool color);
 // Writes the members of a step's object.
 void WriteStepFields(const StepInfo& step, JsonWriter* json);

@@ -9,8 +9,8 @@
 namespace holdfast::cli {
 namespace {
 
-// If shortened further, names of layers look alike; so other columns are
-// dropped before that.
+// Below this width, names of layers look alike, so other columns are dropped
+// before names get shorter.
 constexpr size_t kShortenedColumns = 32;
 constexpr size_t kShortestColumns = 16;
 
@@ -83,7 +83,7 @@ std::vector<size_t> TextTable::FitWidths(size_t columns_max) const {
     shorten(kShortestColumns);
     line = LineColumns(widths);
   }
-  // The remaining columns are given to the shortened ones, in order.
+  // Give the remaining width to the shortened columns, in order.
   for (size_t i = 0; i < widths.size() && line < columns_max; ++i) {
     if (widths[i] == 0) continue;
     const size_t more = std::min(widths_[i] - widths[i], columns_max - line);

@@ -19,7 +19,7 @@ enum class Fit : uint8_t {
   kWhole,
   kShorten,      // cells lose their middle
   kShortenName,  // for names of leaves: first the ends of keys, then the middle
-  kDrop,         // dropped, last column first, if still too wide
+  kDrop,         // the last such column is dropped first
 };
 
 struct TextColumn {
@@ -38,14 +38,15 @@ class TextTable {
  public:
   explicit TextTable(std::vector<TextColumn> columns);
 
-  // REQUIRES: as many cells as columns.
+  // REQUIRES: `cells` has one cell for each column.
   void AddRow(std::vector<std::string> cells);
-  // Prints two spaces between columns, and none at the end of a line. If titles
-  // are printed, a line below the rows says which columns were dropped.
+  // Prints the table, with two spaces between columns and none at the end of a
+  // line. If titles are printed, a line below the rows says which columns were
+  // dropped.
   void Print(const TableStyle& style, std::ostream& out) const;
 
  private:
-  // The width of each column; 0 for a dropped one.
+  // Returns the width of each column; 0 for a dropped column.
   std::vector<size_t> FitWidths(size_t columns_max) const;
   void PrintRow(const std::vector<std::string>& cells,
                 const std::vector<size_t>& widths, bool utf8,

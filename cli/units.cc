@@ -18,13 +18,13 @@ std::string Printf(const char* format, T... values) {
   return std::string(text, static_cast<size_t>(length));
 }
 
-// `value` with one decimal in the largest unit that fits, or in the last unit;
-// units are successive powers of `base`.
+// Returns `value` with one decimal, in the largest unit that fits. The units
+// are successive powers of `base`.
 std::string InUnits(double value, double base,
                     std::span<const char* const> units) {
   value /= base;
   size_t unit = 0;
-  // A value within half a tenth below the base would print as the base.
+  // A value less than 0.05 below the base would be printed as the base.
   while (value >= base - 0.05 && unit + 1 < units.size()) {
     value /= base;
     ++unit;
@@ -187,7 +187,7 @@ std::string ShapeText(const Shape& shape) {
   return text + "]";
 }
 
-// Well-formed sequences of the Unicode Standard, table 3-7.
+// Accepts the well-formed sequences of the Unicode Standard, table 3-7.
 size_t Utf8SequenceBytes(std::string_view text) {
   const auto at = [&](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
@@ -229,7 +229,8 @@ std::string ShortenedText(const std::string& text, size_t columns, bool utf8) {
   if (width <= columns) return text;
   const std::string_view ellipsis = utf8 ? "\u2026" : "...";
   const size_t kept = columns - std::min(columns, TextWidth(ellipsis));
-  // The end distinguishes the leaves of one layer, so it gets the odd column.
+  // The end of a name distinguishes the leaves of a layer, so it gets the odd
+  // column.
   const size_t head = kept / 2;
   const size_t tail = width - (kept - head);
   std::string shortened;

@@ -179,7 +179,8 @@ class Cat {
     return Status();
   }
 
-  // Prints the file of torch.save with --raw, else its content.
+  // Prints the object's content, or with --raw the torch.save file that stores
+  // it.
   Status RunObject() {
     const auto file = checkpoint_.ReadText(leaf_);
     if (!file.ok()) return file.status();

@@ -36,7 +36,7 @@ Result<TwoCheckpoints> OpenBoth(const Args& args) {
   return TwoCheckpoints{*std::move(a), *std::move(b)};
 }
 
-// A pattern must select something in one of the two.
+// Refuses a pattern that selects nothing in either checkpoint.
 Status CheckPatterns(const TwoCheckpoints& both,
                      std::span<const std::string> patterns) {
   for (const std::string& pattern : patterns) {
@@ -159,7 +159,7 @@ void AddDiff(const TwoCheckpoints& both, const LeafDiff& leaf,
        has_errors ? ErrorText(leaf.max_rel_error) : "-", NoteText(both, leaf)});
 }
 
-// Leaves that pass although some elements differ.
+// Counts leaves that pass although some elements differ.
 uint64_t CountClose(const DiffResult& result) {
   return static_cast<uint64_t>(std::count_if(
       result.leaves.begin(), result.leaves.end(), [](const LeafDiff& leaf) {
@@ -295,7 +295,8 @@ void PrintDiffJson(const TwoCheckpoints& both, const DiffResult& result,
   out << '\n';
 }
 
-// Damage and differences are answers; any other failure is an error.
+// Returns the exit code. Damage and differences are answers. Any other failure
+// is an error.
 int CodeOf(const DiffResult& result) {
   if (result.is_same()) return kExitFine;
   const bool is_only_unreadable =

@@ -37,7 +37,8 @@ std::vector<Result<std::string>> Digests(const Checkpoint& checkpoint,
   return DigestLeaves(checkpoint, selected, options);
 }
 
-// Writes the value itself, for leaves so small that it says more than a digest.
+// Writes the value itself if the leaf is so small that the value says more than
+// a digest.
 Status WriteValue(const Checkpoint& checkpoint, size_t leaf, JsonWriter* json) {
   const LeafInfo& info = checkpoint.leaves()[leaf];
   if (info.kind == ValueKind::kScalar) {

@@ -1,5 +1,5 @@
-// goodput: computes the share of its time that a run trains, and suggests how
-// to raise it.
+// goodput: computes the share of its time that a run spends on training, and
+// suggests how to raise it.
 
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,7 @@ std::string SizeText(double bytes) {
   return HumanBytes(static_cast<uint64_t>(std::min(bytes, kBytesMax)));
 }
 
-// The library's option names and the command's.
+// The names of options in the library and in the command.
 constexpr std::pair<std::string_view, std::string_view> kOptionNames[] = {
     {"host_count", "--hosts"},
     {"host_mtbf_seconds", "--mtbf"},

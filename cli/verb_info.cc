@@ -29,14 +29,15 @@ Summary Summarise(const std::vector<LeafInfo>& leaves) {
   return summary;
 }
 
-// Decoded bytes per stored byte; 0 if nothing is stored.
+// Returns the decoded bytes per stored byte, or 0 if nothing is stored.
 double Ratio(const LeafTotals& totals) {
   if (totals.stored_bytes == 0) return 0;
   return static_cast<double>(totals.decoded_bytes) /
          static_cast<double>(totals.stored_bytes);
 }
 
-// Foreign formats have only one layout each.
+// Returns true if the format has several layouts. Foreign formats have only one
+// each.
 bool HasLayout(const CheckpointInfo& info) {
   return info.use_ocdbt || info.zarr_format != 0 ||
          info.format.starts_with("orbax");
@@ -90,7 +91,8 @@ std::string ItemsText(const std::map<std::string, std::string>& items) {
   return PrintableText(text);
 }
 
-// "/models/m/model.safetensors", or "12 files, /models/m/a.safetensors first".
+// Returns "/models/m/model.safetensors", or "12 files, /models/m/a.safetensors
+// first".
 std::string SourcesText(const CheckpointInfo& info) {
   const std::string first = PrintableText(info.sources.front());
   if (info.sources.size() == 1) return first;

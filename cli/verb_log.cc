@@ -38,14 +38,15 @@ std::string MovedText(const LogEntry& entry) {
   return text;
 }
 
-// The metric that is drawn, or all metrics.
+// Returns the metric of --metric, or all metrics without that option.
 std::string LogMetricsText(const LogEntry& entry, const Args& args) {
   if (args.metric.empty()) return MetricsText(entry.step.metrics);
   const auto found = entry.metrics.find(args.metric);
   return found == entry.metrics.end() ? "-" : ShortNumber(found->second);
 }
 
-// "loss ▁▂▃ from 3 (step 1) to 1 (step 9); least 1 (step 8), greatest 3 (...)".
+// Prints "loss ▁▂▃ from 3 (step 1) to 1 (step 9); least 1 (step 8), greatest 3
+// (...)".
 void PrintSparkline(const StepLog& log, const Args& args, Env& env) {
   std::vector<std::optional<double>> values;
   const LogEntry* least = nullptr;
@@ -77,7 +78,8 @@ void PrintSparkline(const StepLog& log, const Args& args, Env& env) {
           << PrintableText(greatest->step.name) << ")\n";
 }
 
-// The NotFound error lists the existing metrics.
+// Returns NotFound, with the existing metrics, if no step has the metric of
+// --metric.
 Status CheckMetric(const StepLog& log, const Args& args) {
   std::set<std::string> names;
   for (const LogEntry& entry : log.entries) {

@@ -16,7 +16,7 @@
 namespace holdfast::cli {
 namespace {
 
-// With more processes than this, each gets a line only with --long.
+// If there are more processes than this, they are listed only with --long.
 constexpr size_t kRankLinesMax = 32;
 constexpr int kProblemLinesMax = 10;
 
@@ -36,8 +36,8 @@ struct Totals {
       all.Add(load);
     }
   }
-  // Bytes that the busiest process writes, relative to the mean; 1 if nothing
-  // is written.
+  // Returns the bytes that the busiest process writes, relative to the mean, or
+  // 1 if nothing is written.
   double Balance() const {
     uint64_t most = 0;
     for (const auto& [rank, load] : by_rank) {
@@ -55,7 +55,7 @@ RankLoad SumOf(const PlannedLeaf& plan) {
   return sum;
 }
 
-// Bytes read per byte needed; 1 if nothing is needed.
+// Returns the bytes read per byte needed, or 1 if nothing is needed.
 double Amplification(const RankLoad& load) {
   if (load.need_bytes == 0) return 1;
   return static_cast<double>(load.read_bytes) /

@@ -184,7 +184,8 @@ int RunProveCrash(const Args& args, Env& env) {
     status = command.ok() ? add(library, *command) : command.status();
   }
   if (!status.ok()) {
-    // The run itself failed, not a checkpoint of the user.
+    // The proof itself failed, so the exit code must not say that a checkpoint
+    // is damaged.
     Fail(env, status);
     return status.code() == StatusCode::kInvalidArgument ? kExitUsage
                                                          : kExitFailure;

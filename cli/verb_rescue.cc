@@ -23,7 +23,7 @@ Result<RescueResult> RescueWithProgress(const Args& args, Env& env) {
   return Rescue(args.operands[0], args.operands[1], options);
 }
 
-// "w: d/1a2b at 4096: crc32c differs".
+// Returns "w: d/1a2b at 4096: crc32c differs", for example.
 std::string LossText(const LostLeaf& lost) {
   std::string text = lost.leaf;
   if (!lost.file.empty()) {

@@ -41,8 +41,8 @@ double AbsMaxOfLeaf(const LeafStats& leaf) {
              : leaf.absmax->As<double>();
 }
 
-// The value that --sort compares; the largest comes first, NaN before all
-// others.
+// Returns the value that --sort compares. The largest comes first, NaN before
+// all others.
 double SortValue(const LeafStats& leaf, SortKey key) {
   double value = 0;
   if (key == SortKey::kSize) value = static_cast<double>(leaf.bytes);
@@ -218,7 +218,7 @@ void PrintStatsJson(const Checkpoint& checkpoint, const StatsResult& result,
   out << '\n';
 }
 
-// Damage takes precedence over the result of --nan.
+// Returns the exit code. Damage takes precedence over the result of --nan.
 int ExitCodeOfStats(const StatsResult& result, const Args& args, Env& env) {
   int code = kExitFine;
   for (const LeafStats& leaf : result.leaves) {

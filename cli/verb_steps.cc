@@ -31,7 +31,7 @@ void PrintStepsText(const std::vector<StepInfo>& steps, const Args& args,
                    {"COMMITTED"}});
   const bool color = UseColor(args, env);
   for (const StepInfo& step : steps) {
-    // Where name and number differ, the name says more.
+    // Print the name, which says more than the number if they differ.
     table.AddRow(
         {PrintableText(step.name),
          step.commit_timestamp_ns ? IsoTime(*step.commit_timestamp_ns) : "-",

@@ -1,5 +1,5 @@
-// tree: prints the leaves, indented. It walks with explicit stacks, because the
-// file decides how deeply keys nest.
+// tree: prints the leaves, indented. It does not use recursion, because a file
+// may nest keys arbitrarily deeply.
 
 #include <map>
 
@@ -62,7 +62,7 @@ struct Glyphs {
 constexpr Glyphs kBoxes = {"├── ", "└── ", "│   ", "    "};
 constexpr Glyphs kAscii = {"|-- ", "`-- ", "|   ", "    "};
 
-// A node on the way down, and which of its children comes next.
+// A node on the way down, and the number of its next child.
 struct Level {
   size_t node;
   size_t next_child = 0;
@@ -114,7 +114,7 @@ class TreePrinter {
     out_ << '\n';
   }
 
-  // Counts the leaves that are not shown.
+  // Returns the totals of the leaves below a node.
   static std::string BelowText(const Node& node, bool at_bottom) {
     const LeafTotals& below = node.below;
     std::string text = "(";

@@ -41,7 +41,8 @@ Result<int> VerifyOne(const Args& args, Env& env, ProcessGroup* group) {
   return VerifyExitCode(*report);
 }
 
-// A step that cannot be opened at all counts as damaged, or as not supported.
+// Verifies one step. A step that cannot be opened counts as damaged or not
+// supported.
 Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
                                 Env& env, ProcessGroup* group) {
   Result<VerifyReport> report = VerifyWithProgress(path, args, env, group);
@@ -53,7 +54,8 @@ Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
   return unreadable;
 }
 
-// Prints one line per step as it is checked; then the newest intact step.
+// Prints a line for each step when it has been checked, and finally the newest
+// intact step.
 class RootReport {
  public:
   RootReport(const Args& args, Env& env) : args_(args), env_(env) {

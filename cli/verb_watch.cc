@@ -98,8 +98,8 @@ void PrintWatchJson(const std::vector<LiveSave>& saves, const Args& args,
   out << '\n';
 }
 
-// For output that cannot be redrawn: prints a line for each rank that entered
-// another phase, or started or stopped lagging.
+// Prints a line for each rank that entered another phase, or started or stopped
+// lagging. Used for output that cannot be redrawn.
 class ChangeLines {
  public:
   void Print(const std::vector<LiveSave>& saves, std::ostream& out) {
@@ -127,7 +127,7 @@ class ChangeLines {
   std::map<std::string, std::string> before_;
 };
 
-// Waits in short parts, so that an interrupt is handled soon.
+// Waits in short steps, so that an interrupt is handled soon.
 void WaitFor(double seconds, const Env& env) {
   constexpr std::chrono::milliseconds kPart{50};
   const auto end =

@@ -6,7 +6,7 @@
 namespace holdfast::cli {
 namespace {
 
-// "w: d/1a2b at 4096: crc32c differs".
+// Returns "w: d/1a2b at 4096: crc32c differs", for example.
 std::string DamageText(const Damage& damage) {
   std::string text;
   if (!damage.leaf.empty()) text += damage.leaf + ": ";
@@ -34,7 +34,7 @@ void PrintFindings(std::string_view label, const std::vector<Damage>& findings,
   }
 }
 
-// "1 damage, 2 leaves not supported".
+// Returns "1 damage, 2 leaves not supported", for example.
 std::string CountsText(const VerifyReport& report) {
   std::string text;
   if (!report.damages.empty()) {

@@ -1,6 +1,6 @@
 // Prints the findings of verify as text and as JSON.
 //
-// Thread-safety: one thread at a time. Ownership: borrows what it is given.
+// Thread-safety: one thread at a time. Ownership: borrows its arguments.
 #pragma once
 
 #include <ostream>
@@ -13,10 +13,10 @@
 
 namespace holdfast::cli {
 
-// `prefix` precedes each line's subject: "", or "7: " for a step.
+// Prints the findings. `prefix` begins each line: "", or "7: " for a step.
 void PrintVerifyReport(const VerifyReport& report, std::string_view prefix,
                        const Args& args, Env& env);
-// Damage is worse than an unsupported leaf.
+// Returns the exit code. Damage is worse than an unsupported leaf.
 int VerifyExitCode(const VerifyReport& report);
 // Writes the members of an open object.
 void WriteVerifyFields(const VerifyReport& report, JsonWriter* json);

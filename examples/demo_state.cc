@@ -1,5 +1,5 @@
-// Saves a training state of about 64 MB as a trainer would, or loads one and
-// compares every leaf with what was saved. scripts/demo runs it.
+// Saves a training state of about 64 MB, as a trainer would, or loads it and
+// compares every leaf with what was saved. scripts/demo runs this program.
 //
 //   example_demo_state save CHECKPOINT
 //   example_demo_state check CHECKPOINT     exit status 1: damaged or different
@@ -23,8 +23,8 @@ constexpr int kLayerCount = 3;
 constexpr int64_t kWidth = 384;
 constexpr int64_t kVocabulary = 2880;
 
-// Approximately normal numbers with this standard deviation; the sequence is
-// always the same.
+// Makes approximately normal random numbers. The sequence depends only on the
+// seed.
 class Normal {
  public:
   explicit Normal(uint64_t seed) : state_(seed) {}
@@ -46,7 +46,7 @@ class Normal {
 
 enum class Role { kWeight, kFirstMoment, kSecondMoment };
 
-// A jax.Array: bfloat16 weights, or float32 moments like Adam's.
+// Returns a jax.Array: bfloat16 weights, or float32 moments like Adam's.
 Tree MakeArray(Role role, const Shape& shape, uint64_t seed) {
   Normal normal(seed);
   const bool is_weight = role == Role::kWeight;
@@ -70,7 +70,7 @@ Tree MakeArray(Role role, const Shape& shape, uint64_t seed) {
   return Tree::JaxArray(*std::move(array));
 }
 
-// The arrays of one model: its weights, or one of its moments.
+// Returns the arrays of a model: its weights, or one of its moments.
 Tree MakeParameters(Role role) {
   uint64_t seed = 1000 * static_cast<uint64_t>(role);
   const auto make = [&](Shape shape) { return MakeArray(role, shape, ++seed); };

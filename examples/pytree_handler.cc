@@ -1,6 +1,6 @@
-// Uses Orbax's PyTreeCheckpointHandler from C++: saves a small model with its
-// weights in bfloat16, restores them sharded over two devices, and restores
-// them again under other names.
+// Uses Orbax's PyTreeCheckpointHandler from C++: saves the weights of a small
+// model in bfloat16, restores them sharded over two devices, and restores them
+// again under other names.
 //
 //   example_pytree_handler DIRECTORY
 #include <holdfast/holdfast.h>
@@ -36,8 +36,8 @@ Status Save(holdfast::PyTreeCheckpointHandler& handler,
   return handler.Finalize(directory);
 }
 
-// Restores as float32 again, rows 0 and 1 to one device, rows 2 and 3 to
-// another.
+// Restores the weights as float32 again: rows 0 and 1 to one device, rows 2 and
+// 3 to another.
 Status RestoreSharded(holdfast::PyTreeCheckpointHandler& handler,
                       const std::string& directory) {
   ArrayRestoreArgs rows;
@@ -59,7 +59,7 @@ Status RestoreSharded(holdfast::PyTreeCheckpointHandler& handler,
   return Status();
 }
 
-// Renames "params/denseN" to "net/N", and restarts the count.
+// Renames "params/denseN" to "net/N", and sets the step to 0 again.
 Status RestoreRenamed(holdfast::PyTreeCheckpointHandler& handler,
                       const std::string& directory) {
   holdfast::PyTreeRestoreArgs args;

@@ -1,5 +1,5 @@
-// Reads one value from a checkpoint that a Python program wrote, in one call,
-// and prints the dtype, shape and sum of this float32 array.
+// Reads a float32 array from a checkpoint that a Python program wrote, and
+// prints its shape and sum.
 //
 //   example_read_checkpoint PATH NAME
 #include <holdfast/holdfast.h>

@@ -1,5 +1,6 @@
-// A training run that can be stopped and started: every start continues from
-// the latest step. It keeps the last two steps, and those divisible by 5.
+// A training run that can be stopped and started. Every start continues from
+// the latest step. The run keeps the last two steps, and the steps divisible by
+// 5.
 //
 //   example_training_run DIRECTORY STEPS
 #include <holdfast/holdfast.h>

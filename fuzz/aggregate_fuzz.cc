@@ -1,5 +1,5 @@
-// ParseAggregate: the tree of a msgpack file equals itself parsed again, and it
-// can be flattened and rebuilt.
+// ParseAggregate: parsing a msgpack file again gives an equal tree, and the
+// tree flattens only to leaves and empty containers.
 #include "engine/format/aggregate.h"
 #include "fuzz_util.h"
 #include "ground/tree/flatten.h"

@@ -1,5 +1,5 @@
-// ParseArrayMetadatas: metadata that parse are written to a text that parses
-// and is written identically.
+// ParseArrayMetadatas: if metadata parse, the text written for them also
+// parses, and writing that again gives the same text.
 #include "engine/format/array_metadatas.h"
 #include "fuzz_util.h"
 

@@ -1,5 +1,5 @@
-// The shared files of Amazon's tools and their commands: no text crashes the
-// parsers, and they return nothing that was not in the text.
+// The files that Amazon's tools share, and their commands: no text crashes the
+// parsers, and what they return is no longer than the text.
 #include "fuzz_util.h"
 #include "stores/cloud/s3/aws_profile.h"
 #include "stores/cloud/s3/credential_process.h"

@@ -1,10 +1,10 @@
 // Compares the decoder of blosc containers with c-blosc: a container that we
-// decode, it decodes to the same bytes; and planes that we encode from any
-// bytes are decoded to these by both.
+// decode is decoded by c-blosc to the same bytes. The other way round, both
+// decode the planes that we encode from any bytes to these bytes.
 //
-// Input: one byte, whose lowest bit selects which of the two and whose other
-// bits are the size of an item; then a container, whose sizes are corrected, or
-// bytes.
+// Input: one byte, then a container or bytes to encode. The lowest bit of the
+// first byte is 0 for a container, whose encoded size is corrected. If it is 1,
+// the upper five bits are the item size minus 1.
 #include <blosc.h>
 
 #include <string>

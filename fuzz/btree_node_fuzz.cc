@@ -1,4 +1,4 @@
-// DecodeBtreeNode: a node that decodes is encoded and decoded to an equal node.
+// DecodeBtreeNode: a decoded node is still equal after encoding and decoding.
 #include "formats/ocdbt/format/btree_node.h"
 #include "ocdbt_fuzz.h"
 

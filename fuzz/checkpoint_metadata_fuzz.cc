@@ -1,5 +1,5 @@
-// ParseCheckpointMetadata and ParseRootMetadata: metadata that parse are
-// written to a text that parses and is written identically.
+// ParseCheckpointMetadata and ParseRootMetadata: if metadata parse, the text
+// written for them also parses, and writing that again gives the same text.
 #include "engine/format/checkpoint_metadata.h"
 #include "fuzz_util.h"
 

@@ -1,8 +1,9 @@
-// ChunkDelta: whatever bytes are applied, only words are written; and a delta
-// between two contents turns the first into the second.
+// ChunkDelta: no matter which bytes are applied, only the words are written. A
+// delta between two contents turns the first into the second.
 //
-// Input: a byte for the kind of words, a byte for their count; then the delta,
-// or both contents.
+// Input: a byte for the kind of words, a byte for a sixteenth of their count,
+// then the delta. The rest is also split into two contents for the second
+// check.
 #include <string>
 
 #include "formats/delta/chunk_delta.h"
@@ -28,7 +29,7 @@ void CheckApply(const WordKind& kind, size_t word_count,
 
 void CheckRoundTrip(const WordKind& kind, std::string_view both) {
   const size_t half = both.size() / 2 / kind.word_bytes * kind.word_bytes;
-  // Aligned, as the engine's memory is.
+  // The strings are aligned, as the engine's memory is.
   const std::string base(both.substr(0, half));
   const std::string next(both.substr(half, half));
   ChunkDelta delta;

@@ -1,5 +1,6 @@
-// The bytes codecs: decoding arbitrary bytes stays within the given output, all
-// decoding functions agree, and what decodes survives encode and decode.
+// The bytes codecs: decoding arbitrary bytes stays within the given output, and
+// all decoding functions agree. The decoded content is still the same after
+// encoding and decoding.
 //
 // Input: one byte for the codec, two for the size of the output, the stream.
 #include <algorithm>

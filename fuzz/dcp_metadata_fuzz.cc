@@ -1,4 +1,5 @@
-// ParseDcpMetadata: paths stay in the directory, chunks in their tensor.
+// ParseDcpMetadata: all paths are inside the directory, and each chunk is
+// inside its tensor.
 #include "foreign/dcp/dcp_metadata.h"
 #include "fuzz_util.h"
 #include "stores/storage/store.h"

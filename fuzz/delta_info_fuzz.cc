@@ -1,5 +1,5 @@
-// ParseDeltaInfo: a document that parses is written and parsed to the same
-// document. The id of its arrays is corrected, so that other mutations are
+// ParseDeltaInfo: a parsed document is still the same after writing and
+// parsing. The id of its arrays is corrected, so that other mutations are
 // accepted.
 #include "foreign/chain/delta_info.h"
 #include "fuzz_util.h"

@@ -1,5 +1,5 @@
-// ParseDigestFile: a sidecar that parses is written and parsed to the same
-// rows. Its checksum is corrected, so that mutated rows are accepted.
+// ParseDigestFile: a parsed sidecar has the same rows after writing and
+// parsing. Its checksum is corrected, so that mutated rows are accepted.
 #include "engine/format/digest_file.h"
 #include "fuzz_util.h"
 

@@ -1,5 +1,5 @@
-// ParseFingerprintsFile: a sidecar that parses is written and parsed to the
-// same fingerprints.
+// ParseFingerprintsFile: a parsed sidecar has the same fingerprints after
+// writing and parsing.
 #include "engine/format/fingerprints_file.h"
 #include "fuzz_util.h"
 

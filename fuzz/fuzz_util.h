@@ -1,6 +1,6 @@
 // Helpers for the fuzz targets: a check that no build option turns off, and
-// repair of checksums, without which a mutated input would get no further than
-// the first comparison.
+// functions that repair checksums. Without these repairs, a mutated input would
+// fail at the first checksum.
 //
 // Thread-safety: pure functions. Units: bytes.
 #pragma once

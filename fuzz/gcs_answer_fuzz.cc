@@ -1,5 +1,6 @@
 // The responses of Google Cloud Storage: pages, objects, copies, refusals,
-// batches, times and tokens. Parsed responses keep the promises of its header.
+// batches, times and tokens. Parsed responses keep the promises of the parsers'
+// header.
 #include <algorithm>
 
 #include "fuzz_util.h"
@@ -30,7 +31,8 @@ void CheckClean(std::string_view text) {
   FUZZ_CHECK(text.find("ya29.") == std::string_view::npos);
 }
 
-// The first line is the content type; the body need not answer our call.
+// Checks a batch. The input's first line is the content type, and the body may
+// answer other requests than ours.
 void CheckBatch(std::string_view input) {
   const size_t end = std::min(input.find('\n'), input.size());
   const std::string_view body = input.substr(std::min(end + 1, input.size()));

@@ -1,5 +1,5 @@
-// ParseCredentialFile: an accepted file has what its kind needs, and no address
-// to which a secret must not be sent.
+// ParseCredentialFile: an accepted file has everything that its kind needs, and
+// no address to which secrets must not be sent.
 #include "fuzz_util.h"
 #include "stores/cloud/gcs/credential_file.h"
 #include "stores/cloud/gcs/gcs_settings.h"

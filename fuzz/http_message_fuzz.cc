@@ -1,6 +1,6 @@
 // Fields that a client may send to the server: targets, ranges, lists of tags.
-// An accepted range is inside the file; a part of a path survives encoding and
-// decoding.
+// An accepted range is inside the file. A part of a path is still the same
+// after encoding and decoding.
 #include "fuzz_util.h"
 #include "tools/serve/http_message.h"
 

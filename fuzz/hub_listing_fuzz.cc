@@ -1,5 +1,5 @@
 // Responses of a model hub, and URLs that name its repositories. Parsed
-// responses keep the promises of its header.
+// responses keep the promises of the parsers' header.
 #include "fuzz_util.h"
 #include "stores/cloud/hub/hub_listing.h"
 #include "stores/cloud/hub/hub_name.h"

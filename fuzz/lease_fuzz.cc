@@ -1,4 +1,4 @@
-// ParseLease: a lease that parses is written and parsed to an equal lease.
+// ParseLease: a parsed lease is still equal after writing and parsing.
 #include "engine/commit/lease.h"
 #include "fuzz_util.h"
 

@@ -1,5 +1,5 @@
-// DecodeManifest: a manifest that decodes is encoded and decoded to an equal
-// manifest.
+// DecodeManifest: a decoded manifest is still equal after encoding and
+// decoding.
 #include "formats/ocdbt/format/manifest.h"
 #include "ocdbt_fuzz.h"
 

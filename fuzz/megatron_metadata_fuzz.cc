@@ -1,5 +1,5 @@
-// megatron::ParseConfig (metadata.json): a config that parses is written to a
-// text that parses to an equal config, whatever else was in the file.
+// megatron::ParseConfig (metadata.json): a parsed config is still equal after
+// writing and parsing, no matter what else was in the file.
 #include "fuzz_util.h"
 #include "holdfast/megatron/zarr.h"
 
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto again = ParseConfig(ConfigText(*config));
   FUZZ_CHECK_OK(again);
   FUZZ_CHECK(*again == *config);
-  // It may fail only by returning an error.
+  // This call may fail only by returning an error.
   (void)holdfast::megatron::GetDefaultStrategy(
       holdfast::megatron::StrategyAction::kLoadSharded, config->sharded_backend,
       config->sharded_backend_version);

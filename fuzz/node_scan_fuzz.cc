@@ -1,6 +1,6 @@
 // ScanForNodes and RepairDatabase: a scan of any file finds nodes with valid
-// checksums, in order, none inside another; and a database rebuilt from them
-// can be read.
+// checksums, in order, none of them inside another. A database rebuilt from
+// these nodes can be read.
 #include "formats/ocdbt/database.h"
 #include "fuzz_util.h"
 #include "ground/base/coding.h"

@@ -1,6 +1,6 @@
-// The header of an npy file: one that parses describes an array of at most the
-// bytes that it claims, and headers of plain arrays are written as they were
-// read.
+// The header of an npy file: the size of a parsed header's data fits its shape
+// and strides, and the header of a plain array keeps its dtype and shape after
+// writing and parsing.
 #include <algorithm>
 
 #include "foreign/npz/npy_header.h"

@@ -21,7 +21,8 @@ inline Bytes SealRaw(ObjectKind kind, std::string_view body) {
   return *object;
 }
 
-// `check(object)` decodes the object and checks what it decoded.
+// Calls check(object), which decodes the object and checks what it decoded, for
+// the input in each of the three forms.
 template <typename Check>
 void FuzzObject(ObjectKind kind, std::string_view input, const Check& check) {
   check(Bytes(std::string(input)));
@@ -29,7 +30,8 @@ void FuzzObject(ObjectKind kind, std::string_view input, const Check& check) {
   check(SealRaw(kind, input));
 }
 
-// Whether two references, each with its own table, refer to the same bytes.
+// Returns whether two references, each with its own table, refer to the same
+// bytes.
 inline bool SamePlace(const Reference& a, const DataFileTable& a_files,
                       const Reference& b, const DataFileTable& b_files) {
   if (a.missing() || b.missing()) return a.missing() && b.missing();

@@ -1,4 +1,4 @@
-// ParsePartFile: a part that parses is written and parsed to an equal part. The
+// ParsePartFile: a parsed part is still equal after writing and parsing. The
 // checksums of the file and of its rows are corrected, so that mutated text is
 // accepted.
 #include <algorithm>

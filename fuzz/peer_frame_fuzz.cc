@@ -1,6 +1,6 @@
 // Messages that another process may send on a connection: hellos and heads. An
-// accepted message, written out, equals the input; a failure message is
-// bounded.
+// accepted message, written out, equals the input. The size of a failure
+// message is bounded.
 #include "fuzz_util.h"
 #include "tiers/peers/peer_frame.h"
 

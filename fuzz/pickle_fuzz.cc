@@ -1,5 +1,5 @@
-// ReadPickle: a pickle that can be read has a canonical JSON, which stays the
-// same when it is written and read again.
+// ReadPickle: if a pickle can be read, its canonical JSON stays the same after
+// the value is written and read.
 #include "formats/pickle/torch_writer.h"
 #include "fuzz_util.h"
 #include "holdfast/tools/torch_file.h"

@@ -1,6 +1,7 @@
-// A recipe and, after a zero byte, the text of a config.json: a recipe that
-// parses is applied forwards and in reverse to a small source; its targets must
-// be readable, and be stored where their extents say.
+// Applies a recipe that parses to a small source, forwards and in reverse. The
+// targets must be readable, and must be stored where their extents say.
+//
+// Input: the recipe and, after a zero byte, the text of a config.json.
 #include <memory>
 
 #include "engine/checkpoint/stored_extents.h"

@@ -1,5 +1,5 @@
-// Runs a fuzz target once for each given file (for each file in a directory).
-// Exits with 0 if none crashed; a crash or a failed check aborts.
+// Runs a fuzz target once for each given file, or for each file in a given
+// directory. Exits with 0 if no run crashed; a crash or a failed check aborts.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

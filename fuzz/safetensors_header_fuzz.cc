@@ -1,5 +1,5 @@
-// A complete safetensors file: tensors that parse cover the data without gaps,
-// and are written and parsed to equal entries.
+// A complete safetensors file: parsed tensors cover the data without gaps, and
+// their entries are still equal after writing and parsing.
 #include <algorithm>
 
 #include "foreign/safetensors/safetensors_header.h"

@@ -1,5 +1,5 @@
-// ShardCodec: a shard that decodes is encoded and decoded to the same elements,
-// and each part of it decodes to the same part.
+// ShardCodec: a decoded shard has the same elements after encoding and
+// decoding, and each part of it decodes to the same part of the elements.
 //
 // Input: one byte that selects the layout, then the shard. The checksum of the
 // index is corrected, so that mutated offsets and lengths are accepted.

@@ -1,5 +1,5 @@
-// ParseShardingFile: a `_sharding` that parses is written and parsed to an
-// equal one.
+// ParseShardingFile: a parsed `_sharding` is still equal after writing and
+// parsing.
 #include "engine/format/sharding_file.h"
 #include "fuzz_util.h"
 #include "ground/base/text.h"

@@ -1,12 +1,14 @@
-// ShardingFromJson: a sharding that parses is written and parsed to an equal
-// one, and every element of an array under it is on some device.
+// ShardingFromJson: a parsed sharding has the same text after writing and
+// parsing, and a plan for an array under it writes as many elements as the
+// array has.
 #include "fuzz_util.h"
 #include "holdfast/shard_plan.h"
 
 namespace holdfast {
 namespace {
 
-// Old texts do not list devices, so a few bytes may stand for millions.
+// Old texts do not list devices, so a few bytes may describe millions of
+// devices.
 constexpr int64_t kDevicesMax = 1 << 12;
 
 int64_t DeviceCount(const Sharding& sharding) {

@@ -1,5 +1,5 @@
-// ParseStringsFile: `_strings.json` that parses is written and parsed to the
-// same names and texts.
+// ParseStringsFile: a parsed `_strings.json` has the same names and texts after
+// writing and parsing.
 #include "engine/format/strings_file.h"
 #include "fuzz_util.h"
 

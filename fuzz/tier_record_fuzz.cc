@@ -1,7 +1,7 @@
 // Records that another host may store on its disk or send about a step of the
 // tiers: the records of members and groups, checksums, lists of files, and
-// reports of what is left. An accepted record stays the same when it is written
-// and read again; and it can be planned with.
+// reports of what is left. An accepted record is still the same after writing
+// and reading, and planning with it works.
 #include "fuzz_util.h"
 #include "tiers/manager/recovery_plan.h"
 #include "tiers/manager/tier_record.h"

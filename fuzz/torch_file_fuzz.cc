@@ -1,6 +1,6 @@
-// ReadTorchFile: a file that can be read is written and read to an equal value.
-// A bare pickle is tried as the data.pkl of an archive, because mutations would
-// almost never match its CRC.
+// ReadTorchFile: the value of a readable file is still equal after writing and
+// reading. A bare pickle is tried as the data.pkl of an archive, because
+// mutations would almost never match its CRC.
 #include "formats/zip/zip_writer.h"
 #include "fuzz_util.h"
 #include "holdfast/tools/torch_file.h"

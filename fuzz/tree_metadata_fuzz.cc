@@ -1,5 +1,5 @@
-// ParseTreeMetadata: a `_METADATA` that parses is written and parsed to an
-// equal one.
+// ParseTreeMetadata: a parsed `_METADATA` is still equal after writing and
+// parsing.
 #include "engine/format/tree_metadata.h"
 #include "fuzz_util.h"
 

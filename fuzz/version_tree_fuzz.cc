@@ -1,5 +1,5 @@
-// DecodeVersionTreeNode: a node that decodes is encoded and decoded to an equal
-// node.
+// DecodeVersionTreeNode: a decoded node is still equal after encoding and
+// decoding.
 #include "formats/ocdbt/format/version_tree.h"
 #include "ocdbt_fuzz.h"
 

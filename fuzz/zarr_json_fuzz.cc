@@ -1,4 +1,5 @@
-// ParseV3: `zarr.json` that parses is written and parsed to the same metadata.
+// ParseV3: a parsed `zarr.json` has the same metadata after writing and
+// parsing.
 #include "zarr_metadata_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

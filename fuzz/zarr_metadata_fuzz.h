@@ -1,4 +1,4 @@
-// Properties that zarr metadata must have once they are parsed.
+// Checks properties that zarr metadata must have once they are parsed.
 #pragma once
 
 #include "formats/zarr/format/metadata.h"

@@ -1,4 +1,4 @@
-// ParseV2: `.zarray` that parses is written and parsed to the same metadata.
+// ParseV2: a parsed `.zarray` has the same metadata after writing and parsing.
 #include "zarr_metadata_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

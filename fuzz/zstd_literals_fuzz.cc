@@ -1,9 +1,9 @@
-// Frames of literals, which are decoded here and not by libzstd: libzstd
-// accepts what we accept, and decodes it to the same bytes. In reverse, both
-// decode a frame that we encode from any bytes to these bytes.
+// Frames of literals, which are decoded here without libzstd: if we accept a
+// frame, libzstd accepts it and decodes it to the same bytes. The other way
+// round, both decode a frame that we encode from any bytes to these bytes.
 //
-// Input: one byte, whose lowest bit selects which of the two; then a frame, or
-// bytes.
+// Input: one byte, then a frame if the byte's lowest bit is 0, or bytes to
+// encode if it is 1.
 #include <zstd.h>
 
 #include <string>

@@ -1,4 +1,5 @@
-// libholdfast_mpi.so: point-to-point messages over MPI behind a C table.
+// libholdfast_mpi.so: sends and receives messages over MPI, through a table of
+// C functions.
 #include <mpi.h>
 #include <time.h>
 
@@ -28,8 +29,8 @@ struct Connection {
   std::vector<char> received;
 };
 
-// The connections of this process; never destroyed, as MPI ends in an exit
-// handler.
+// Returns the connections of this process. Never destroyed, because an exit
+// handler still uses them when it finalizes MPI.
 std::list<Connection>& Connections() {
   static auto* connections = new std::list<Connection>;
   return *connections;
@@ -58,8 +59,8 @@ int DropFinishedSends(Connection& connection) {
   return MPI_SUCCESS;
 }
 
-// True when all ranks have come here. MPI_Finalize would wait for them for
-// ever.
+// Returns true once all ranks have called this, and false if one has not after
+// kExitWaitSeconds. MPI_Finalize would wait for such a rank forever.
 bool AllAreLeaving() {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
@@ -82,7 +83,8 @@ void EndMpi() {
   if (!AllAreLeaving()) MPI_Abort(MPI_COMM_WORLD, kExitCode);
   for (Connection& connection : Connections()) {
     DropFinishedSends(connection);
-    // Messages that were never received: the receiver has given up.
+    // The rest are messages that were never received because the receiver gave
+    // up.
     for (PendingSend& send : connection.sends) {
       MPI_Cancel(&send.request);
       MPI_Request_free(&send.request);

@@ -18,7 +18,7 @@ from source_files import cpp_files, repository_root
 
 COMMENT = re.compile(r"//[^\n]*")
 NAME = re.compile(r"[A-Za-z_]\w*")
-# The text that a demangled symbol may have before its owner's name.
+# The words that a demangled symbol may have before its owner's name.
 PREFIX = re.compile(r"^(?:(?:non-virtual |virtual |covariant return )?"
                     r"(?:thunk to|vtable for|VTT for|typeinfo name for|"
                     r"typeinfo for|guard variable for)|"

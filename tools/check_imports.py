@@ -34,14 +34,14 @@ def read_modules(folder):
 
 
 def is_for_types(node):
-    """Whether the node is an `if TYPE_CHECKING:`."""
+    """Returns true for an `if TYPE_CHECKING:` node."""
     test = getattr(node, "test", None)
     name = getattr(test, "id", None) or getattr(test, "attr", None)
     return isinstance(node, ast.If) and name == "TYPE_CHECKING"
 
 
 def walk(node):
-    """Yields all nodes below, except what only type checkers run."""
+    """Yields all nodes below, except those that only type checkers run."""
     children = node.orelse if is_for_types(node) else (
         ast.iter_child_nodes(node))
     for child in children:
@@ -84,7 +84,8 @@ def find_circles(graph):
         except graphlib.CycleError as error:
             circle = error.args[1][::-1]
         yield circle
-        # The circle may hide others: drop one of its imports and continue.
+        # The circle may hide other circles: drop one of its imports and
+        # continue.
         graph[circle[0]].discard(circle[1])
 
 

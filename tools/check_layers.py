@@ -4,14 +4,16 @@
 usage: check_layers.py [--root DIR] [--write]
 
 A folder of src/ may include only the folders that it stands on, directly or
-through others, all of them in its own district or one that this stands on. A
-third-party header may be included only where the table says so. Public headers
-include only standard headers (in c/ only C's) and each other, and open with a
-comment. cli/, examples/ and the consumers in tests/ see only public headers.
-Only tests may include the twins, and only tests of folders that may see every
-header the twin includes. Also refuses cycles in the table, rows that repeat
-what a folder already stands on through another, and a doc/architecture.md whose
-tables differ from the table; --write generates them.
+through others. These must be in its own district or in a district that its own
+stands on. A third-party header may be included only where the table says so.
+Public headers include only standard headers (in c/ only C's) and each other,
+and open with a comment. cli/, examples/ and the consumers in tests/ see only
+public headers. Only tests may include the twins (tests/twins), and only if
+their folder may see every header that the twin includes. Also refuses cycles in
+the table, rows that list a folder again that they already stand on through
+another, and a doc/architecture.md whose tables differ from this table; --write
+generates them.
+
 Prints file:line for each problem; exit status 1 if there are any.
 """
 
@@ -54,8 +56,8 @@ class Law:
         return found
 
     def below(self, name):
-        """Returns all folders that one stands on, directly or not; itself among
-        them if there is a cycle."""
+        """Returns all folders that the folder stands on, directly or not.
+        Includes the folder itself if there is a cycle."""
         reached, pending = set(), list(self.rows[name]["on"])
         while pending:
             folder = pending.pop()
@@ -65,7 +67,8 @@ class Law:
         return reached
 
     def below_district(self, name):
-        """Returns all districts that one stands on, directly or not."""
+        """Returns all districts that the district stands on, directly or
+        not."""
         reached, pending = set(), list(self.districts[name]["on"])
         while pending:
             district = pending.pop()
@@ -92,8 +95,8 @@ class Law:
                      if name in below), None)
 
     def said_twice(self):
-        """Yields (folder, other) where a row lists a folder that it already
-        stands on through a third."""
+        """Yields (folder, other) if a row lists `other`, which it already
+        stands on through a third folder."""
         for name, row in self.rows.items():
             for direct in row["on"]:
                 if any(direct in self.folders[other] for other in row["on"]):
@@ -265,12 +268,12 @@ def check_document(law, problems, write):
 
 
 def is_standard(included):
-    """Whether it is a C++ standard header: no dot and no slash."""
+    """Returns true for a C++ standard header: no dot and no slash."""
     return re.fullmatch(r"[a-z0-9_]+", included) is not None
 
 
 def is_system(included):
-    """Whether it is a POSIX or Linux header."""
+    """Returns true for a POSIX or Linux header."""
     return re.match(r"(sys/|linux/|arpa/|netinet/|netdb\.h|unistd\.h|fcntl\.h|dirent\.h|signal\.h|"
                     r"spawn\.h|"
                     r"pthread\.h|sched\.h|dlfcn\.h|poll\.h|termios\.h|"

@@ -26,7 +26,8 @@ def main():
         library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         found = [name for name in sorted(twins | {"MemoryStore"})
                  if library.find(mangled(name)) >= 0]
-    # That this one is found shows that the search would find the others.
+    # MemoryStore must be found: that shows that the search would find the
+    # others.
     if found != ["MemoryStore"] or "FaultBucket" not in twins:
         print(f"{sys.argv[1]}: has {found} (want ['MemoryStore'] alone)")
         return 1

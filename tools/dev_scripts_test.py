@@ -19,7 +19,7 @@ case "$(basename "$0") $*" in
     esac; done >>build/dev/CMakeCache.txt ;;
 esac
 """
-# A fake compiler; its programs run or fail, as the test wants.
+# A fake compiler. Its programs succeed or fail, as the test wants.
 COMPILER = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 printf '#!/bin/sh\\nexit %d\\n' "$STATUS" >"$2"

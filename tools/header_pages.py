@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes pages of the public headers: contract as text, declarations as code.
+"""Makes pages of the public headers: contracts as text, declarations as code.
 
 usage: header_pages.py [HEADER]
 
@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include" / "holdfast"
-# A label that may begin a paragraph of a contract; pages show it in bold.
+# A label that may begin a paragraph of a contract. Pages show it in bold.
 LABEL = re.compile(r"^([A-Z][\w-]+(?: [a-z]+)?): ")
 SPECIAL = re.compile(r"([\\*_\[\]<>#|])")
 TIERS = {
@@ -50,8 +50,8 @@ def escaped(line: str) -> str:
 
 
 def contract_markdown(lines: list[str]) -> str:
-    """Makes code of indented lines and paragraphs of others; a label starts a
-    new paragraph."""
+    """Turns indented lines into code and other lines into paragraphs. A label
+    starts a new paragraph."""
     out: list[str] = []
     in_code = False
     for line in lines:

@@ -55,7 +55,8 @@ class Headers:
         self.used = set()  # keys of `spellings` that a check looked up
 
     def spelling(self, key):
-        """Returns a name's special spelling; {} if it has the usual one."""
+        """Returns a name's special spelling, or {} if it has the usual
+        spelling."""
         if key in self.spellings:
             self.used.add(key)
         return self.spellings.get(key, {})
@@ -92,7 +93,8 @@ def usual_name(entry):
 
 
 def kind_of(entry):
-    """Returns the kind of a name; for an alias, guesses it from the case."""
+    """Returns the kind of a name. Guesses the kind of an alias from its
+    case."""
     if entry["kind"] != "alias":
         return entry["kind"]
     if entry["name"].isupper():
@@ -133,7 +135,8 @@ def missing_member(headers, key, member, words):
 
 
 def wrong_value(headers, places, name, value):
-    """Checks the value of a constant, if it is a literal; [] if it is right."""
+    """Checks the value of a constant if it is a literal. Returns [] if it is
+    right."""
     python = ast.literal_eval(value)
     literal = {True: "true", False: "false"}.get(
         python, f'"{python}"' if isinstance(python, str) else str(python))
@@ -173,7 +176,8 @@ def check_python(module, entry):
 
 
 def wrong_parameters(module, function, entry):
-    """Returns parameters that a signature lacks or gives another default."""
+    """Returns the parameters that a signature lacks or gives another
+    default."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -200,8 +204,8 @@ def wrong_parameters(module, function, entry):
 
 
 def made_default(function, parameter):
-    """Returns a parameter's default; for a dataclass field with a factory, what
-    the factory makes."""
+    """Returns a parameter's default, which a dataclass field's factory may
+    make."""
     fields = getattr(function, "__dataclass_fields__", {})
     field = fields.get(parameter.name)
     if field is None or field.default_factory is dataclasses.MISSING:
@@ -210,10 +214,10 @@ def made_default(function, parameter):
 
 
 def same_default(module, wanted, default):
-    """Whether a default is the value of the expression `wanted`.
+    """Returns true if a default is the value of the expression `wanted`.
 
-    None may stand for an object of Orbax's (`Options()`), which is then made
-    when the function is called.
+    None is accepted for an Orbax object (`Options()`), which is then made when
+    the function is called.
     """
     try:
         return type(default) is type(ast.literal_eval(wanted)) and (

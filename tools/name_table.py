@@ -40,7 +40,7 @@ def read_headers(root):
 def check_all(names, headers, with_python):
     """Returns rows (module, entry, C++ finding, Python finding or None).
 
-    Raises ImportError where the Python package itself is missing or broken.
+    Raises ImportError if the Python package itself is missing or broken.
     """
     if with_python:
         importlib.import_module("holdfast.orbax")

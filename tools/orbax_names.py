@@ -15,7 +15,7 @@ that a package's `__init__` imports under another name (`ocp.step`, `ocp.path.
 deleter`) is public under that name, whatever its path is.
 
 A name of a module is public if it has no leading underscore and
-- `__all__` lists it, where the module has one; else
+- `__all__` lists it, if the module has one; else
 - the module defines it: a class, a function, an assignment; or
 - the module imports it from Orbax by `from ... import`, unless it is a module.
   In a module that defines nothing (a package's `__init__`, a module of
@@ -137,7 +137,8 @@ def names_of(module):
 
 
 def is_foreign(name, value):
-    """Whether the value belongs to another package, under the same name."""
+    """Returns true if the value belongs to another package, under the same
+    name."""
     return (getattr(value, "__name__", None) == name
             and not inspect.ismodule(value) and not is_orbax(value)
             and hasattr(value, "__module__"))
@@ -175,7 +176,7 @@ def defined_names(node):
 
 # ------------------------------------------------------------- comparison
 def our_paths(path):
-    """Returns the paths in holdfast of a module of Orbax's."""
+    """Returns the paths in holdfast of an Orbax module."""
     paths = [f"holdfast.orbax.{path}".rstrip(".")]
     if path == V1 or path.startswith(V1 + "."):
         paths.append("holdfast.orbax.v1" + path[len(V1):])
@@ -336,7 +337,8 @@ def signature_of(function):
 
 
 def call_differences(theirs, ours, is_save=False):
-    """Yields parameters with which a call of theirs would fail for ours."""
+    """Yields the differences in parameters that make a call of theirs fail for
+    ours."""
     made = default_factories(ours)
     if not callable(ours):
         yield "not callable"
@@ -409,10 +411,10 @@ def default_differences(wanted, found):
 
 
 def same_value(theirs, ours):
-    """Whether two defaults or constants are equal.
+    """Returns true if two defaults or constants are equal.
 
-    None may stand for an object of Orbax's, which is then made when the
-    function is called.
+    None is accepted for an Orbax object, which is then made when the function
+    is called.
     """
     if isinstance(theirs, enum.Enum):
         return (isinstance(ours, enum.Enum) and theirs.name == ours.name
@@ -438,8 +440,8 @@ def explained(text):
 
 
 def matches(pattern, name):
-    """Whether a row covers a name; `a.b` covers a.b and all below it, and `*`
-    stands for any part."""
+    """Returns true if a row covers a name. `a.b` covers a.b and all names below
+    it; `*` matches any part."""
     regex = re.escape(pattern).replace(r"\*", "[^.]*")
     return re.fullmatch(regex + r"(\..*)?", name) is not None
 

@@ -4,7 +4,8 @@
 usage: pack_wheel.py WHEEL...
 
 Names, contents, modes and order stay. RECORD stays valid, because its digests
-are of contents. Each wheel is read back and compared before it is replaced.
+are those of uncompressed contents. Each wheel is read back and compared before
+it is replaced.
 """
 
 from __future__ import annotations

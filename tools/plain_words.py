@@ -1,4 +1,4 @@
-"""Finds turns of phrase in English text that a new reader stumbles over.
+"""Finds phrases in English text that a new reader stumbles over.
 
 The module's one public function is `problems(text, kind)`. CONTRIBUTING.md has
 the rules: sentences start with their subject, and use the field's terms.
@@ -85,7 +85,7 @@ def is_heading(text, start):
 
 def problems(text: str, kind: str = "page") -> list[tuple[int, str]]:
     """Returns (line number, why) of each phrase to reword, sorted by line.
-    `kind` is one of KINDS; KeyError for any other."""
+    `kind` is one of KINDS; raises KeyError for any other."""
     text = KINDS[kind](text)
     found = []
     for pattern, why, unless in COMPILED:

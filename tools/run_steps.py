@@ -67,8 +67,8 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Steps in the table's order, the paths of each area, and shell text that
-    goes before each step."""
+    """The steps in the table's order, the paths of each area, and the shell
+    text that runs before each step."""
 
     steps: Mapping[str, Step]
     areas: Mapping[str, frozenset[str]]
@@ -180,7 +180,8 @@ def paths_in(table: Table, area: str) -> Iterable[str]:
 
 
 def is_in(file: str, paths: Iterable[str]) -> bool:
-    """Whether one of the paths is the file, or a folder ("x/") around it."""
+    """Returns true if one of the paths is the file or a folder ("x/") around
+    it."""
     return any(
         path in (ANY, file) or (path.endswith("/") and file.startswith(path))
         for path in paths
@@ -273,7 +274,7 @@ def next_step(
     waiting: list[Step], running: list[Step], work: Mapping[str, float]
 ) -> Step | None:
     """Returns the step that the most work waits for, among those whose needs
-    have finished; a heavy step only if no other heavy step runs."""
+    have finished. Returns a heavy step only if no other heavy step runs."""
     has_heavy = any(step.is_heavy for step in running)
     names = {step.name for step in waiting + running}
     ready = [
@@ -293,8 +294,8 @@ def run_steps(
     report: Callable[[Outcome], None],
     begin: Callable[[Step], None],
 ) -> list[Outcome]:
-    """Runs the steps in `lane_count` lanes, each after the steps it needs;
-    skips a step that needs one that failed.
+    """Runs the steps in `lane_count` lanes, each after the steps it needs.
+    Skips a step if a step that it needs has failed.
 
     Args:
         run: runs one step; called in a thread.
@@ -462,7 +463,8 @@ def dry_run(
 
 
 def chosen_names(table: Table, args: argparse.Namespace) -> list[str]:
-    """Returns the steps that the arguments ask for, without what these need."""
+    """Returns the steps that the arguments ask for, without the steps these
+    need."""
     steps = table.steps.values()
     if args.steps:
         names = [name.replace(" ", "-") for name in args.steps]

@@ -290,7 +290,8 @@ class LedgerTest(unittest.TestCase):
             )
             self.assertEqual(kept["all"]["slow"], 7)
             self.assertNotIn("gone", kept["all"])
-            # The seconds of the other sizes are used where these are missing.
+            # If a step has no seconds for these sizes, those for other sizes
+            # count.
             self.assertEqual(
                 run_steps.read_ledger(path, "every"), {"unit": 3, "slow": 7}
             )

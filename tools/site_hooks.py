@@ -1,4 +1,4 @@
-"""Adds the pages of the site that are not in doc/ but made from the sources.
+"""Adds the site's pages that are not in doc/ but are made from the sources.
 
 mkdocs.yml names this file as a hook of mkdocs. It adds a page for each public
 header (header_pages.py), pages for the Python modules, which mkdocstrings fills
@@ -24,8 +24,8 @@ import header_pages  # noqa: E402
 
 HEADERS = "include/holdfast/"
 LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)((?:#[^)]*)?\))")
-# Modules in the order of the guide, each with the names on its page; an empty
-# list means the names of its __all__, functions first.
+# Modules in the order of the guide, each with the names on its page. An empty
+# list means the names of the module's __all__, functions first.
 MODULES: dict[str, list[str]] = {
     "holdfast": [],
     "holdfast.orbax": [
@@ -82,7 +82,7 @@ def module_index() -> str:
 def source_page(path: pathlib.Path) -> str:
     """Returns the page that shows a file of the repository."""
     if path.suffix == ".md":
-        # Links inside the file lead to files that have no page.
+        # Remove the file's links, which lead to files without a page.
         return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1",
                       path.read_text())
     name = path.relative_to(ROOT).as_posix()

@@ -1,9 +1,9 @@
 """Reads the English text in sources: errors, help, comments, docstrings.
 
 `cpp_prose` and `python_prose` yield (kind, line number, text). Kinds: "error"
-(string literals in error messages, and all those of the command), "comment" and
-"docstring". The lines of one comment, and adjacent literals, form one text; a
-comment keeps its line breaks.
+(string literals in error messages, and all literals of the command), "comment"
+and "docstring". The lines of one comment, and adjacent literals, form one text;
+a comment keeps its line breaks.
 """
 
 import ast
@@ -18,7 +18,7 @@ CPP_TOKENS = re.compile(
 CPP_ERROR_CALL = re.compile(
     r"\b(?:\w*Error|[Rr]efuse|Bad\w*|Throw\w*|Fail\w*|Contradiction|\w*Status)"
     r"\(")
-# A text without any of these words has no problem and is not tokenized.
+# A source without any of these words has no problem, and is not tokenized.
 SUSPECT = re.compile(r"\b(?:no|none|Of|Who|Whom|Whoever|What|As|alone|there)\b")
 
 
@@ -30,10 +30,10 @@ def prose(name, text):
 
 
 def cpp_prose(text, is_command):
-    """Reads one C++ file; every literal of the command counts as help or
+    """Reads one C++ file. If `is_command`, every literal counts as help or
     error."""
     parts = []  # of the current text: (kind, line number, text)
-    last_column = 0  # of its last comment: a remark after code ends there
+    last_column = 0  # of its last comment
     last_end = 0
     statement = ""  # the code of this statement, without its literals
     line_number = 1
@@ -77,7 +77,8 @@ def joined(parts):
 
 
 def python_prose(text):
-    """Reads one Python file; SyntaxError if this Python cannot parse it."""
+    """Reads one Python file. Raises SyntaxError if this Python cannot parse
+    it."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef,
@@ -92,7 +93,7 @@ def python_prose(text):
 
 
 def literals(node):
-    """Yields (line number, text) for the strings in an expression; an inserted
+    """Yields (line number, text) for the strings in an expression. An inserted
     value counts as one word."""
     if isinstance(node, ast.JoinedStr):
         yield node.lineno, "".join(

@@ -6,12 +6,11 @@ usage: tidy.py [--root DIR]
 C++: 80 columns, at most 1000 lines per file and 70 per function, no tabs; a
 header opens with a comment and has #pragma once. All files: no trailing blanks,
 a newline at the end, no forbidden words. Errors, help, comments, docstrings and
-pages are in plain words (plain_words.py). Every *_test.cc is where CMake's glob
-finds it. Names in the unnamed namespaces of a folder's sources, and of its
-tests, are unique, so that they do not clash under HOLDFAST_UNITY. A function
-may be longer only if tools/long_functions.txt lists it, and no longer than
-listed there; the list only shrinks. Prints file:line; exit status 1 when there
-is a problem.
+pages are in plain words (plain_words.py). CMake builds every *_test.cc. Names
+in the unnamed namespaces of a folder's sources, and of its tests, are unique,
+so that they do not clash under HOLDFAST_UNITY. A function may be longer only if
+tools/long_functions.txt lists it, and no longer than listed there; the list
+only shrinks. Prints file:line; exit status 1 when there is a problem.
 """
 
 import argparse
@@ -71,7 +70,7 @@ def blank(match):
 
 def functions(text):
     """Returns (name, first line, line count) of each function body, roughly:
-    the outermost braces that no namespace, type or initialiser opens."""
+    the outermost braces that no namespace, type or initializer opens."""
     text = LITERALS.sub(blank, RAW_STRING.sub(blank, text))
     text = DIRECTIVES.sub(blank, text)
     opened = []  # (is function, line number, head)
@@ -208,8 +207,8 @@ class Tidy:
                                                     f"{other.name}")
 
     def check_tests_known(self):
-        """Checks that CMake builds every test. src/*_test.cc are globbed by
-        folder, so each folder must be a row of tools/layers.json; other tests
+        """Checks that CMake builds every test. Tests in src/ are globbed by
+        folder, so each folder must be a row of tools/layers.json. Other tests
         must be named in a CMakeLists."""
         table = json.loads((self.root / "tools" / "layers.json").read_text(
             encoding="utf-8"))
@@ -237,7 +236,8 @@ class Tidy:
 
 
 def text_files(root):
-    """Returns the files that git tracks or would track; without git, all."""
+    """Returns the files that git tracks or would track; without git, all
+    files."""
     try:
         listed = subprocess.run(
             ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others",

@@ -7,7 +7,7 @@ The default COMMANDs are "scripts/demo" and "scripts/test --quick". Each runs in
 its own clone of HEAD, in a minimal installation that debootstrap makes (kept
 pristine in --chroots, default build/chroots), with an empty compiler cache.
 Prints wall seconds, processor seconds of all processes, and how many of the
-seconds `scripts/setup` took, which are mostly downloads.
+seconds `scripts/setup` took (mostly for downloads).
 
 Needs root, debootstrap and a network. Compare only runs on quiet machines.
 """

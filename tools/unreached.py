@@ -20,14 +20,14 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "cli", "python/src", "mpi", "include", "examples")
 PUBLIC = ROOT / "include"
-# Names that only tests use, and a symbol that is looked up by its name.
+# Names that only tests use, and a symbol that is found by its name at run time.
 KNOWN = {
     "ExtendCrc32cSlow",  # the slow version that the fast one is compared with
     "Register",  # registers buckets in memory under their own schemes
     "SetLeaseSleepForTest",
     "SetSayLateForTest",
     "holdfast_mpi_calls",
-    "peak_buffered_bytes",  # whether uploads keep to their budget
+    "peak_buffered_bytes",  # shows that uploads keep to their budget
 }
 IGNORED = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"')
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -64,8 +64,8 @@ def uses(name: str, text: str) -> int:
     for match in re.finditer(rf"(?<![\w~])~?{name}\b", text):
         start = text.rfind("\n", 0, match.start()) + 1
         before = text[start : match.start()]
-        # A declaration may follow only these characters; a line that continues
-        # a statement follows others.
+        # A declaration follows one of these characters. A line that continues a
+        # statement follows another character.
         is_start = text[:start].rstrip()[-1:] in ("", ";", "{", "}", ":", ">")
         after = text[match.end() :].lstrip()
         defines = re.fullmatch(

@@ -14,7 +14,7 @@ struct Glyph {
   size_t width;
 };
 
-// REQUIRES: `sequence` is well-formed UTF-8.
+// Decodes one sequence. REQUIRES: it is well-formed UTF-8.
 char32_t CodePoint(std::string_view sequence) {
   const auto first = static_cast<unsigned char>(sequence[0]);
   if (sequence.size() == 1) return first;
@@ -25,7 +25,7 @@ char32_t CodePoint(std::string_view sequence) {
   return code;
 }
 
-// 0 for a sequence that must not be drawn.
+// Returns the width in columns, or 0 for a sequence that must not be drawn.
 size_t WidthOf(std::string_view sequence) {
   const char32_t code = CodePoint(sequence);
   if (code < 0x7f) return 1;
@@ -43,8 +43,8 @@ std::vector<Glyph> GlyphsOf(std::string_view safe) {
   return glyphs;
 }
 
-// The beginning and the end with an ellipsis between them; may be a column too
-// short.
+// Returns the beginning and the end with an ellipsis between them. May be one
+// column too short.
 std::string WithoutMiddle(const std::vector<Glyph>& glyphs, size_t columns,
                           bool utf8) {
   if (columns == 0) return "";

@@ -13,13 +13,12 @@
 
 namespace holdfast::cli::top {
 
-// Returns `text` with everything escaped that does not have a width of one or
-// two columns: control characters, invalid UTF-8, and marks that combine,
-// reverse or hide text. Without `utf8`, everything that is not ASCII is
-// escaped, too.
+// Returns `text` with all characters escaped that are not one or two columns
+// wide: control characters, invalid UTF-8, and marks that combine, reverse or
+// hide text. Without `utf8`, escapes everything that is not ASCII, too.
 std::string SafeText(std::string_view text, bool utf8);
 
-// The width in columns. REQUIRES: `safe` comes from SafeText.
+// Returns the width in columns. REQUIRES: `safe` comes from SafeText.
 size_t CellCount(std::string_view safe);
 
 // Returns `safe` padded or cut to exactly `columns`; a cut removes the middle,

@@ -24,9 +24,9 @@ namespace {
 
 // --- ncurses, with its ABI 6 ---
 //
-// Its header is not needed: these functions use only numbers, strings and two
-// opaque structures. stdscr, LINES and getmaxyx are data or macros, and are not
-// used.
+// The header of ncurses is not needed: these functions use only numbers,
+// strings and two opaque structures. stdscr, LINES and getmaxyx are not used,
+// because they are data or macros.
 
 struct Window;
 struct CursesScreen;
@@ -79,7 +79,7 @@ bool FindCalls(void* library, CursesCalls& calls) {
   return all;
 }
 
-// The library stays loaded until the process exits.
+// Loads libncursesw. It stays loaded until the process exits.
 Result<CursesCalls> LoadCurses() {
   constexpr const char* kFile = "libncursesw.so.6";
   void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
@@ -96,8 +96,8 @@ Result<CursesCalls> LoadCurses() {
 
 // --- Signals ---
 
-// For signal handlers: where they report signals, and what restores the
-// terminal.
+// The data of signal handlers: a pipe to which they report signals, and what
+// restores the terminal.
 int g_signal_pipe[2] = {-1, -1};
 termios g_modes_before;
 std::array<char, 256> g_restoring_text;
@@ -110,7 +110,8 @@ extern "C" void OnSignal(int signal) {
   errno = error;
 }
 
-// The handler is already removed, so raising the signal again ends the process.
+// Restores the terminal. This handler is already removed, so raising the signal
+// again ends the process.
 extern "C" void OnCrash(int signal) {
   (void)!write(STDOUT_FILENO, g_restoring_text.data(), g_restoring_text_size);
   tcsetattr(STDOUT_FILENO, TCSANOW, &g_modes_before);
@@ -224,7 +225,8 @@ class CursesTerminal : public Terminal {
         curses_.init_pair(color, color, -1);
       }
     }
-    // LINES and COLUMNS of the environment may differ from the terminal's size.
+    // Set the size explicitly, because ncurses would use LINES and COLUMNS of
+    // the environment.
     curses_.resizeterm(static_cast<int>(size_.rows),
                        static_cast<int>(size_.columns));
     window_ = curses_.newwin(0, 0, 0, 0);
@@ -263,7 +265,7 @@ class CursesTerminal : public Terminal {
     Event event;
     char byte = 0;
     while (read(g_signal_pipe[0], &byte, 1) == 1) TakeByte(byte, event);
-    // The terminal was closed, so no more input can come.
+    // The terminal was closed.
     if ((waits[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
       event.signal = SIGHUP;
     }
@@ -327,7 +329,8 @@ class CursesTerminal : public Terminal {
   bool has_color_ = false;
 };
 
-// Stores the sequences that leave the screen and show the cursor, for a crash.
+// Stores what a crash handler needs: the terminal's modes, and the sequences
+// that leave the full screen and show the cursor.
 void RememberHowToRestore(const CursesCalls& curses) {
   tcgetattr(STDOUT_FILENO, &g_modes_before);
   g_restoring_text_size = 0;

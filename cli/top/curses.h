@@ -1,5 +1,5 @@
-// Loads the system's libncursesw when `holdfast top` first needs it, so that no
-// file of ours depends on it, and makes a Terminal with it.
+// Loads the system's libncursesw when `holdfast top` first needs it, so that
+// none of holdfast's files depends on it, and makes a Terminal with it.
 //
 // Errors: FailedPrecondition if standard input or output is not a terminal, if
 // the terminal is unknown or cannot move its cursor (TERM=dumb), or if

@@ -23,7 +23,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 // --- Numbers as short strings ---
 
-// "1.2G", "512", "12K": powers of 1024, at most 5 columns.
+// Returns "1.2G", "512", "12K": powers of 1024, at most 5 columns.
 std::string ShortBytes(uint64_t bytes) {
   const char* unit = "\0KMGTPE";
   auto number = static_cast<double>(bytes);
@@ -35,8 +35,8 @@ std::string ShortBytes(uint64_t bytes) {
   return text;
 }
 
-// "12s", "3m", "5h", "300d"; the month for older times, and for times that are
-// not in the past.
+// Returns "12s", "3m", "5h", "300d". Returns the month for older times, and for
+// times in the future.
 std::string AgeText(int64_t then_ns, int64_t now_ns) {
   const int64_t seconds = (now_ns - then_ns) / kSecond;
   constexpr int64_t kMinute = 60, kHour = 3600, kDay = 86'400;
@@ -54,7 +54,8 @@ std::string ShortNumber(double number) {
   return text;
 }
 
-// A share as "1.2%"; unchanged if it is less than a hundredth of a percent.
+// Returns a share as "1.2%". A share below 0.01% or from 1000% on is printed as
+// a number.
 std::string ShareText(double share) {
   if (share == 0) return "0";
   if (std::isinf(share)) return "from 0";
@@ -126,7 +127,7 @@ class Layout {
   bool HasSteps() const { return state_.is_root; }
   size_t LeftColumns() const {
     if (!HasSteps()) return 0;
-    // Without room for two panes, only the one with the focus is shown.
+    // If there is no room for two panes, only the pane with the focus is shown.
     if (size_.columns < 64) {
       return state_.pane == Pane::kSteps ? size_.columns : 0;
     }
@@ -222,7 +223,7 @@ class Layout {
     return options_.utf8 ? kBlocks[level] : kAscii[level];
   }
 
-  // Draws the newest values that fit.
+  // Draws the newest values, as many as fit.
   std::string Sparkline(const std::vector<double>& values,
                         size_t columns) const {
     const size_t first = values.size() - std::min(values.size(), columns);
@@ -256,7 +257,8 @@ class Layout {
             {FitRight(last, 8) + " "}};
   }
 
-  // "45%" of its phase, over all ranks; else the phase.
+  // Returns the progress of the save's phase, over all ranks ("45%"), or the
+  // phase if its size is unknown.
   static std::string LiveText(const LiveSave* save) {
     if (save == nullptr || save->ranks.empty()) return "open";
     uint64_t done = 0, total = 0;
@@ -318,7 +320,8 @@ class Layout {
     return {{std::string(columns, ' '), Style::kPlain}};
   }
 
-  // The cursor is in the middle if there are enough rows above and below.
+  // Returns the first row to show. The cursor is in the middle if there are
+  // enough rows above and below it.
   static size_t FirstShown(size_t at, size_t count, size_t rows) {
     if (count <= rows) return 0;
     return std::min(at - std::min(at, rows / 2), count - rows);
@@ -379,7 +382,7 @@ class Layout {
     return lines;
   }
 
-  // The texts for the selected step, if it is not committed.
+  // Returns the texts about the selected step if it is not committed.
   std::vector<std::string> LiveTexts() const {
     if (state_.step >= state_.steps.size()) return {};
     const StepInfo& step = state_.steps[state_.step];
@@ -515,7 +518,7 @@ class Layout {
                     std::to_string(numbers.infinity_count));
   }
 
-  // The label at an end of the axis: "-2^3", "0", "2^-4".
+  // Returns the label at an end of the axis: "-2^3", "0", "2^-4".
   static std::string BinText(int bin, int exponent_min) {
     if (bin == 0) return "0";
     return (bin < 0 ? "-2^" : "2^") +
@@ -539,7 +542,7 @@ class Layout {
       }
       texts.push_back(line);
     }
-    constexpr int kExponentMin = -40;  // as MagnitudeHistogram
+    constexpr int kExponentMin = -40;  // as in MagnitudeHistogram
     const int last =
         numbers.first_bin + static_cast<int>(numbers.bins.size()) - 1;
     texts.push_back("by sign and power of two, from " +

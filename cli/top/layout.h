@@ -19,8 +19,7 @@ struct LayoutOptions {
 
 // Returns exactly size.rows lines of size.columns columns each.
 Screen Lay(const State& state, const LayoutOptions& options);
-// The number of rows of the tree, or of steps, that fit on a screen of this
-// size.
+// Returns how many rows of the tree, or steps, fit on a screen of this size.
 size_t PageRows(const Size& size);
 
 }  // namespace holdfast::cli::top

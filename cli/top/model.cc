@@ -25,7 +25,7 @@ void AddRows(State& state, size_t node, size_t depth) {
   }
 }
 
-// The cursor moves to `node`, or stays there.
+// Makes the rows anew, and puts the cursor on `node`.
 void LayRows(State& state, size_t node) {
   state.rows.clear();
   AddRows(state, 0, 0);
@@ -39,7 +39,7 @@ size_t NodeAtCursor(const State& state) {
   return state.rows.empty() ? 0 : state.rows[state.cursor].node;
 }
 
-// Opens the modules above a node.
+// Expands the modules above a node, and puts the cursor on the node.
 void Reveal(State& state, size_t node) {
   for (size_t up = TreeOf(state).nodes[node].parent; up != 0;
        up = TreeOf(state).nodes[up].parent) {
@@ -48,7 +48,7 @@ void Reveal(State& state, size_t node) {
   LayRows(state, node);
 }
 
-// Expands modules from the root on, as long as each is an only child.
+// Expands modules from the root down, as long as each is an only child.
 void ExpandChain(State& state) {
   for (size_t node = 0; TreeOf(state).nodes[node].children.size() == 1;) {
     node = TreeOf(state).nodes[node].children[0];
@@ -121,8 +121,8 @@ bool Matches(const State& state, size_t node) {
          std::string::npos;
 }
 
-// Finds the first leaf that matches, from the cursor on; `skips` excludes the
-// one at the cursor.
+// Finds the first leaf that matches, from the cursor on. `skips` excludes the
+// leaf at the cursor.
 void Find(State& state, bool skips) {
   if (state.opened == nullptr || state.search.empty()) return;
   const std::vector<size_t>& nodes = state.opened->node_of_leaf;
@@ -167,8 +167,8 @@ std::vector<Ask> OnTyped(State& state, Key key) {
 
 // --- Keys ---
 
-// Where the key moves a cursor in `count` rows; `count` if it does not move the
-// cursor.
+// Returns the row to which the key moves a cursor among `count` rows, or
+// `count` for a key that does not move it.
 size_t Moved(Key key, size_t at, size_t count, size_t page_rows) {
   if (count == 0) return count;
   const size_t last = count - 1;
@@ -276,7 +276,7 @@ std::vector<Ask> AskDiff(State& state) {
   return {{.kind = AskKind::kDiff, .path = state.wanted, .other = other}};
 }
 
-// Keys that mean the same on all pages.
+// Handles keys that mean the same on all pages. Returns nullopt for other keys.
 std::optional<std::vector<Ask>> OnCommonKey(State& state, Key key) {
   switch (key) {
     case 'q':
@@ -476,7 +476,7 @@ std::vector<Ask> FirstAsks(const State& state) {
 std::vector<Ask> OnKey(State& state, Key key, size_t page_rows) {
   if (state.is_typing) return OnTyped(state, key);
   if (const auto asks = OnCommonKey(state, key)) {
-    // For a single checkpoint, it is wanted from the beginning.
+    // A single checkpoint is always the wanted one.
     if (!state.is_root) state.wanted = state.path;
     return *asks;
   }

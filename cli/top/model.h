@@ -1,4 +1,5 @@
-// Changes the state of `holdfast top` on keys and on the worker's answers.
+// Changes the state of `holdfast top` when a key is pressed or the worker
+// answers.
 //
 // Thread-safety: pure functions of their arguments.
 #pragma once
@@ -11,20 +12,20 @@
 
 namespace holdfast::cli::top {
 
-// With `is_root`, `path` is known to have steps; otherwise the worker finds
-// out.
+// Returns the state at the start. With `is_root`, `path` is known to have
+// steps; otherwise the worker finds out.
 State NewState(const std::string& path, bool is_root, bool follows);
-// The first requests to the worker.
+// Returns the first requests to the worker.
 std::vector<Ask> FirstAsks(const State& state);
-// `page_rows` is how far PageDown moves. Returns requests for the worker.
+// Both return requests for the worker. PageDown moves by `page_rows`.
 std::vector<Ask> OnKey(State& state, Key key, size_t page_rows);
 std::vector<Ask> OnAnswer(State& state, const Answer& answer);
 
-// The step that the opened one is compared with: the marked one, else the
-// committed step before it; "" if neither exists.
+// Returns the path of the step that the opened step is compared with: the
+// marked step, else the committed step before the opened one, else "".
 std::string ComparedWith(const State& state);
-// The save in progress that writes to `path`, or commits there; null without
-// one.
+// Returns the save in progress that writes or commits to `path`, or null
+// without such a save.
 const LiveSave* LiveAt(const State& state, const std::string& path);
 
 }  // namespace holdfast::cli::top

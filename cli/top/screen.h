@@ -26,7 +26,8 @@ enum class Style : uint8_t {
   kLive,
 };
 
-// UTF-8 that a terminal does not interpret (cells.h).
+// A piece of text in one style. The text is UTF-8 that a terminal does not
+// interpret (cells.h).
 struct Span {
   std::string text;
   Style style = Style::kPlain;
@@ -36,7 +37,7 @@ using Line = std::vector<Span>;
 // One line for each row of the terminal, each as wide as the terminal.
 using Screen = std::vector<Line>;
 
-// A code point, or one of these.
+// A code point, or one of the constants below.
 using Key = uint32_t;
 inline constexpr Key kKeyUp = 0x110000;
 inline constexpr Key kKeyDown = 0x110001;
@@ -63,8 +64,8 @@ class Terminal {
   virtual ~Terminal() = default;
   virtual Size size() const = 0;
   virtual void Draw(const Screen& screen) = 0;
-  // Returns on an event, when the size has changed, after Wake, or after
-  // `seconds_max`.
+  // Waits for an event. Returns earlier when the size changes, after Wake, or
+  // after `seconds_max`.
   virtual Event Wait(double seconds_max) = 0;
   virtual void Wake() = 0;
 };

@@ -24,7 +24,7 @@ struct Opened {
   std::shared_ptr<const Checkpoint> checkpoint;
   ModuleTree tree;
   std::vector<size_t> node_of_leaf;
-  // By node: the number of its leaves that have numeric elements.
+  // For each node, the number of its leaves that have numeric elements.
   std::vector<size_t> measurable_counts;
 };
 std::shared_ptr<const Opened> MakeOpened(std::shared_ptr<const Checkpoint> it);
@@ -34,7 +34,7 @@ struct TensorNumbers {
   size_t leaf = 0;
   double min = 0, max = 0, mean = 0, std = 0, l2_norm = 0;
   uint64_t zero_count = 0, nan_count = 0, infinity_count = 0;
-  // The bins of a MagnitudeHistogram, without empty ones at the ends.
+  // The bins of a MagnitudeHistogram, without empty bins at the ends.
   int first_bin = 0;  // 0: the zeros
   std::vector<uint64_t> bins;
   std::string problem;
@@ -45,7 +45,7 @@ struct TensorDrift {
   double moved = 0, norm = 0;  // as LeafDrift
 };
 
-// --- To the worker ---
+// --- Requests to the worker ---
 
 enum class AskKind : uint8_t {
   kList,    // the steps of `path`
@@ -54,7 +54,7 @@ enum class AskKind : uint8_t {
   kValues,  // values of `leaf` of the open checkpoint
   kDiff,    // compares the open checkpoint with `other`
   kVerify,  // `path`
-  kCancel,  // the current job; measuring continues by itself
+  kCancel,  // the current job; measuring then continues
 };
 struct Ask {
   AskKind kind = AskKind::kList;
@@ -63,14 +63,14 @@ struct Ask {
   size_t leaf = 0;
 };
 
-// --- From it ---
+// --- Answers from the worker ---
 
 struct StepsAnswer {
   Status status;
   std::vector<StepInfo> steps;
   std::vector<LiveSave> live;
 };
-// The answer to AskKind::kFirst if the path has steps, and is not a checkpoint.
+// The answer to AskKind::kFirst if the path is a root of steps.
 struct RootAnswer {
   std::string path;
 };
@@ -93,7 +93,7 @@ struct ValuesAnswer {
   size_t leaf = 0;
   std::string text;
 };
-// Lines of text that answer a question.
+// An answer shown as lines of text.
 struct TextAnswer {
   std::string title;
   Status status;
@@ -111,9 +111,9 @@ using Answer =
     std::variant<StepsAnswer, RootAnswer, OpenedAnswer, NumbersAnswer,
                  DriftAnswer, ValuesAnswer, TextAnswer, ProgressAnswer>;
 
-// --- In between ---
+// --- The state itself ---
 
-// Numbers of a tree node, summed over its leaves.
+// The numbers of a tree node, summed over its leaves.
 struct NodeNumbers {
   size_t measured_count = 0;
   double squares = 0;

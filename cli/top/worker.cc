@@ -179,8 +179,8 @@ class Worker::Impl {
     StepsAnswer answer;
     answer.status = steps.ok() ? Status() : steps.status();
     if (steps.ok()) answer.steps = std::move(steps).value();
-    // Asked only where saves can be in progress; a failure to find out is not
-    // reported.
+    // Look for live saves only if a step is not committed. A failure to find
+    // them is not reported.
     const bool is_saving =
         std::any_of(answer.steps.begin(), answer.steps.end(),
                     [](const StepInfo& step) { return !step.committed; });
@@ -313,7 +313,7 @@ class Worker::Impl {
     return measured_ < count || (!since_.empty() && drifted_ < count);
   }
 
-  // The end of the batch of leaves that starts at `first`.
+  // Returns the end of the batch of leaves that starts at `first`.
   size_t BatchEnd(size_t first) const {
     const std::vector<LeafInfo>& leaves = opened_->leaves();
     uint64_t bytes = 0;

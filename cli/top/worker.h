@@ -1,10 +1,10 @@
-// The single thread of `holdfast top` that calls the engine.
+// Worker: the thread of `holdfast top` that calls the engine.
 //
 // It executes requests in order. Between requests it measures the open
-// checkpoint tensor by tensor, in batches of about 16 MiB, in the memory of
-// RunOptions. Any request interrupts a batch, which is read again later; a
-// request to open another checkpoint, and kCancel, interrupt anything.
-// Thread-safety: Put from one thread; `post` is called from the worker's.
+// checkpoint tensor by tensor, in batches of about 16 MiB, within the memory
+// limit of RunOptions. Any request interrupts a batch, which is read again
+// later. kCancel, and a request to open another checkpoint, interrupt any job.
+// Thread-safety: one thread calls Put. The worker's thread calls `post`.
 // Ownership: the destructor cancels, and waits for the thread.
 #pragma once
 

@@ -1,5 +1,5 @@
-/* Lists a checkpoint from plain C, and reads one of its values: prints name,
- * kind, dtype and shape of each leaf, then the sum of the float32 array NAME.
+/* Lists a checkpoint from plain C: prints the name, kind, dtype and shape of
+ * each leaf. Then reads the float32 array NAME and prints its sum.
  *
  *   example_c_read_checkpoint PATH [NAME] */
 #include <holdfast/c/holdfast.h>

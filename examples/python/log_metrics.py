@@ -2,8 +2,8 @@
 
 usage: log_metrics.py FOLDER [--steps N]
 
-`holdfast.metrics()` counts from the start of the process, so a tracker gets the
-difference from the previous call. Without a tracker, the metrics are printed.
+`holdfast.metrics()` counts from the start of the process, so the script logs
+the difference from the previous call. Without a tracker, it prints the metrics.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def has(module):
 
 
 def tracker(folder):
-    """Returns the log function (step, numbers) of the first tracker found."""
+    """Returns a function log(step, numbers) of the first tracker found."""
     if has("wandb"):
         import wandb
 
@@ -46,7 +46,7 @@ def tracker(folder):
 
 
 class MetricsHook:
-    """Call it after each save; it logs the metrics since the last call."""
+    """Logs the metrics since the last call. Must be called after each save."""
 
     def __init__(self, log):
         self.log = log

@@ -2,7 +2,7 @@
 
 usage: other_mesh.py PATH
 
-Eight CPU devices stand for eight accelerators. Each device of the second mesh
+Eight CPU devices simulate eight accelerators. Each device of the second mesh
 reads only its own part.
 """
 

@@ -3,12 +3,12 @@
 usage: train_dcp.py FOLDER [--processes N] [--steps N] [--save-every N]
 
 FSDP2 shards the parameters and the optimizer's state over the processes. The
-calls are torch's own, dcp.async_save and dcp.load; only the storage is
-holdfast's, so that Orbax and `holdfast` can read each checkpoint. A new run
-continues from the newest one, with any number of processes.
+calls are torch's own, dcp.async_save and dcp.load. Only the storage is
+holdfast's, so Orbax and `holdfast` can read each checkpoint. A new run
+continues from the newest checkpoint, with any number of processes.
 
-Rank 0 prints `step N loss X` for every step; a resumed run prints the losses of
-an uninterrupted one, except for the order of sums.
+Rank 0 prints `step N loss X` for every step. A resumed run prints the same
+losses as an uninterrupted run, except that sums may be added in another order.
 """
 
 import argparse

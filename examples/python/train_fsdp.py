@@ -1,13 +1,13 @@
-"""A PyTorch training loop over processes, each with a part of the model.
+"""A PyTorch training loop whose processes each hold a part of the model.
 
 usage: train_fsdp.py FOLDER [--processes N] [--steps N] [--save-every N]
 
 FSDP2 shards the parameters and the optimizer's state over the processes. Every
-`--save-every` steps all processes save together, each its own part; a new run
+`--save-every` steps, all processes save together, each its own part. A new run
 continues from the newest checkpoint, with any number of processes.
 
-Rank 0 prints `step N loss X` for every step; a resumed run prints the losses of
-an uninterrupted one, except for the order of sums.
+Rank 0 prints `step N loss X` for every step. A resumed run prints the same
+losses as an uninterrupted run, except that sums may be added in another order.
 """
 
 import argparse

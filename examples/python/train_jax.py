@@ -2,13 +2,13 @@
 
 usage: train_jax.py FOLDER [--steps N] [--save-every N] [--die-at STEP]
 
-The only line that a user of Orbax changes is the first import below. Every
-`--save-every` steps the state is saved to FOLDER/<step>; a new run continues
-from the newest one. `--die-at` kills the process in the middle of a save, to
-show that the previous checkpoint is still intact.
+A user of Orbax has to change only one line, the import of holdfast.orbax. Every
+`--save-every` steps, the state is saved to FOLDER/<step>. A new run continues
+from the newest checkpoint. `--die-at` kills the process in the middle of a
+save, to show that the previous checkpoint is still intact.
 
-Prints `step N loss X` for every step; a resumed run prints the same losses as
-one that was never killed.
+Prints `step N loss X` for every step. A resumed run prints the same losses as a
+run that was never killed.
 """
 
 import argparse
@@ -53,8 +53,8 @@ def update(params, momentum, x, y):
 
 
 def batch_of(step):
-    """Returns data that depend only on the step's number, so that a resumed run
-    sees the same data."""
+    """Returns data that depends only on the step's number, so that a resumed
+    run sees the same data."""
     x = jax.random.normal(jax.random.fold_in(jax.random.key(7), step), (64, 8))
     return x, jnp.sin(x.sum(axis=1, keepdims=True))
 

@@ -2,9 +2,9 @@
 
 usage: train_torch.py FOLDER [--steps N] [--save-every N] [--stop-after STEP]
 
-`background=True` copies the tensors and returns; the next step may change them
-immediately. Prints `step N loss X`; a resumed run prints the same losses as an
-uninterrupted one.
+`background=True` makes the save return as soon as it has copied the tensors, so
+that the next step may change them. Prints `step N loss X` for every step. A
+resumed run prints the same losses as an uninterrupted run.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""A small trainer in the style of Lightning and Accelerate, which resumes.
+"""A small trainer in the style of Lightning and Accelerate that can resume.
 
 usage: train_trainer.py FOLDER [--epochs N] [--die-at STEP]
 
-The trainer saves everything that a run depends on in each checkpoint: model,
-optimizer, schedule, the order of the data, the random number generators and the
-counters. `holdfast.torch.restore` restores all of it in place, so that a killed
-run continues as if it had not been killed: `step N loss X` is the same to the
-last digit.
+Each checkpoint has everything that the run depends on: the model, the
+optimizer, the schedule, the order of the data, the state of the random number
+generator and the counters. `holdfast.torch.restore` restores all of it, so a
+killed run continues as if it had not been killed: each `step N loss X` is the
+same to the last digit.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import holdfast.torch
 
 
 class Shuffled:
-    """Yields batches in a new order every epoch, and can resume midway."""
+    """Yields batches in a new order every epoch. Can resume in mid-epoch."""
 
     def __init__(self, size, batch):
         self.size, self.batch = size, batch

@@ -6,22 +6,21 @@
 //   auto loaded = holdfast::Load("/run/102");           // reads all three
 //
 // Every function that takes a path reads, compares, verifies and converts a
-// delta as it does any checkpoint. To tools that do not support deltas, it is
-// an Orbax checkpoint of uint8 arrays. A delta needs the steps that it was made
-// from, at their original paths; Materialize (holdfast/tools/view.h) turns it
-// into an ordinary step.
+// delta like any other checkpoint. To tools that do not support deltas, a delta
+// looks like an Orbax checkpoint of uint8 arrays. A delta needs the steps that
+// it was made from, at their original paths; Materialize
+// (holdfast/tools/view.h) turns it into an ordinary step.
 //
-// Small training steps change 1 to 10 % of bfloat16 weights, and a delta
-// encodes these changes near their entropy given each weight's exponent. Arrays
-// are compared with the base's arrays of the same name; an array with a
-// different dtype or shape, or one that the base lacks, is stored in full.
-// Scalars and strings are stored as they are. doc/deltas.md describes the
-// format.
-// Thread-safety, ownership: as Save and Load.
+// Small training steps change 1 to 10 % of bfloat16 weights; a delta encodes
+// these changes in little more than their entropy, given each weight's
+// exponent. Each array is compared with the base's array of the same name, and
+// is stored in full if the base lacks it or has another dtype or shape. Scalars
+// and strings are stored as they are. doc/deltas.md describes the format.
+// Thread-safety, ownership: as for Save and Load.
 // Units: bytes.
-// Errors: those of Save and Load. Reading: NotFound for a base that was
-// removed, FailedPrecondition for a base other than the one that the delta was
-// made from, DataLoss for elements that do not match their saved hashes.
+// Errors: those of Save and Load. A read also fails with NotFound if the base
+// was removed, FailedPrecondition if another checkpoint is in the base's place,
+// and DataLoss if elements do not match their saved hashes.
 #pragma once
 
 #include <cstdint>
@@ -43,38 +42,43 @@ struct DeltaResult {
   uint64_t order = 0;  // deltas from the anchor to this step
   uint64_t array_count = 0;
   uint64_t changed_array_count = 0;  // including new arrays
-  // For a step in a run that was stored in full before it was due (order 0),
-  // the problem with the base. Otherwise empty.
+  // For a step that SaveInChain stored in full (order 0) although that was not
+  // due, the problem with the base. Otherwise empty.
   std::string why_whole;
 };
 
-// Writes `tree` at `path` as the difference from the step at `base`, which is a
-// checkpoint of any format, or a root of steps, whose newest step is used. The
-// encoded differences are held in memory until all are known. Only for a single
-// process: Unimplemented for a group of several. Only the dtypes in `save_args`
-// are used. InvalidArgument for a base that depends on the step to be replaced,
-// and for options that a delta cannot honor: `also`, `fingerprints`, a
-// `compression` or `chunk_bytes_target` other than the default, formats other
-// than kOrbax. FailedPrecondition when the base changes during the save.
+// Writes `tree` at `path` as the difference from the step at `base`: a
+// checkpoint of any format, or a root of steps, in which case its newest step
+// is the base. The encoded differences are held in memory until all are known.
+// From `save_args`, only the dtypes are used.
+//
+// Errors: Unimplemented for a group of several processes. InvalidArgument for a
+// base that depends on the step to be replaced, and for options that a delta
+// cannot honor: `also`, `fingerprints`, a `compression` or `chunk_bytes_target`
+// other than the default, formats other than kOrbax. FailedPrecondition if the
+// base changes during the save.
 Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
                               const std::string& base,
                               const SaveOptions& options = {});
 
 // Writes `tree` at `path` in a run that stores every `anchor_every`-th step in
 // full. The step is stored as the difference from the newest committed step
-// before it (by number, if `path` ends with a number), or in full (order 0) if
-// that is due or no earlier step exists. A run continues despite damage: if the
-// base cannot be read or changes during the save, the step is stored in full,
-// and `why_whole` gives the reason. `fingerprints`, `compression` and
-// `chunk_bytes_target` apply to full steps only; deltas ignore them. Otherwise
-// as SaveDelta. InvalidArgument for anchor_every of 0.
+// before it (by number, if `path` ends with a number). It is stored in full
+// (order 0) if that is due or no earlier step exists, and also if the base
+// cannot be read or changes during the save; `why_whole` then gives the reason.
+// So a run continues despite damage.
+//
+// `fingerprints`, `compression` and `chunk_bytes_target` apply only to full
+// steps; deltas ignore them. Everything else is as in SaveDelta.
+// InvalidArgument if anchor_every is 0.
 Result<DeltaResult> SaveInChain(const std::string& path, const Tree& tree,
                                 uint64_t anchor_every,
                                 const SaveOptions& options = {});
 
-// SaveItem (pending_save.h) in a run of deltas: writes `directory`, an item of
-// a step that is not committed yet, as SaveInChain would write a step, based on
-// the items of that name. Only for a single process.
+// Like SaveItem (pending_save.h), in a run of deltas: writes the item in
+// `directory`, which belongs to a step that is not committed yet, as
+// SaveInChain would write a step. The base is the item of the same name in an
+// earlier step. Only for a single process.
 Result<DeltaResult> SaveItemInChain(const std::string& directory,
                                     const Tree& tree, uint64_t anchor_every,
                                     const SaveOptions& options = {});
@@ -88,24 +92,24 @@ struct ArrayPatch {
   Array values;  // one axis; has the array's dtype
 };
 
-// Passes the checked patches of a delta to `take`, one array at a time; a
-// failure of `take` ends the call and is returned. Every array that differs
-// from the base gets a patch; the patch of a new array has all its elements.
-// FailedPrecondition when `path` is not a delta.
+// Passes the checked patches of a delta to `take`, one array at a time. Every
+// array that differs from the base has a patch; the patch of a new array has
+// all its elements. If `take` fails, the call ends and returns its status.
+// FailedPrecondition if `path` is not a delta.
 Status ReadPatches(const std::string& path,
                    const std::function<Status(ArrayPatch patch)>& take,
                    const RunOptions& run = {});
 
 // Keeps arrays in memory at the newest step of a run.
 //
-// `arrays` gives for each leaf name contiguous memory of the leaf's dtype and
-// shape, which is updated in place. If the chain of the newest step includes
-// the step that the memory holds, only the deltas after that step are read. The
-// memory changes only when the result is known to be correct; until then the
-// changed elements need extra memory. Any other step is read in full, into
-// memory next to the old step.
-// Thread-safety: one thread at a time. Ownership: borrows the memory, which
-// nobody else may change.
+// `arrays` has a leaf's name, and contiguous memory of the leaf's dtype and
+// shape, which is updated in place. If the newest step is a delta that depends
+// on the step in memory, only the deltas after that step are read. Otherwise
+// the newest step is read in full, into additional memory. The caller's memory
+// changes only when the new contents are known to be correct; until then the
+// changed elements need extra memory.
+// Thread-safety: one thread at a time.
+// Ownership: borrows the memory, which nobody else may change.
 class Follower {
  public:
   struct Update {
@@ -124,12 +128,12 @@ class Follower {
   ~Follower();
   Follower(Follower&&) noexcept;
 
-  // Brings the memory to the newest committed step; nullopt when it already
-  // holds that step, or the root has no steps. After a failure the memory is
-  // unchanged. InvalidArgument for memory whose dtype or shape differs from its
-  // leaf's.
+  // Updates the memory to the newest committed step. Returns nullopt if the
+  // memory already holds that step, or the root has no steps. After a failure
+  // the memory is unchanged. InvalidArgument for memory whose dtype or shape
+  // differs from its leaf's.
   Result<std::optional<Update>> Poll();
-  // The step that memory holds.
+  // Returns the step that the memory holds; nullopt before the first Poll.
   std::optional<int64_t> step() const;
 
  private:

@@ -1,9 +1,9 @@
 // DType: the element types of a checkpoint, named as numpy, ml_dtypes and
 // TensorStore name them.
 //
-// In memory every element occupies complete bytes, little endian;
-// int2/int4/uint2/uint4/float4_e2m1fn occupy one byte each, with the value in
-// the low bits and zeros above (the layout of ml_dtypes arrays).
+// In memory every element occupies whole bytes, little endian. An int2, int4,
+// uint2, uint4 or float4_e2m1fn occupies one byte, with the value in the low
+// bits and zeros above (the layout of ml_dtypes arrays).
 // Thread-safety: pure functions.
 #pragma once
 
@@ -51,19 +51,19 @@ inline constexpr int kDTypeCount = 27;
 
 enum class DTypeKind : uint8_t { kBool, kSigned, kUnsigned, kFloat, kComplex };
 
-// "bfloat16", "float8_e4m3fn", "int4", ...
+// Returns the dtype's name: "bfloat16", "float8_e4m3fn", "int4", ...
 std::string_view DTypeName(DType dtype);
 std::optional<DType> DTypeFromName(std::string_view name);
-// Bytes per element in memory: 1 for the sub-byte types.
+// Returns the bytes per element in memory: 1 for the sub-byte types.
 size_t DTypeBytes(DType dtype);
-// Bits that carry the value: 2, 4, 8, ...; 8 for bool.
+// Returns the number of bits that hold the value: 2, 4, 8, ...; 8 for bool.
 int DTypeBits(DType dtype);
 DTypeKind DTypeKindOf(DType dtype);
 
 // DTypeOf<T>::value is the dtype whose elements are values of the C++ type T.
-// C++20 has no types for the other dtypes (float16, bfloat16, ...); a program
-// that has such a type specialises DTypeOf for it, with a trivial type of the
-// element's layout.
+// C++20 has no types for the other dtypes (float16, bfloat16, ...). A program
+// that has such a type can specialize DTypeOf for it; the type must be trivial
+// and have the layout of the dtype's elements.
 template <typename T>
 struct DTypeOf;
 template <DType dtype>

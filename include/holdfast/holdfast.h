@@ -1,11 +1,11 @@
 // holdfast: checkpoints that are fast, byte-compatible with Orbax and
 // impossible to corrupt quietly. Start with holdfast/checkpoint.h.
 //
-// This is the root tier: save, load, open, and the types that they use. There
-// are three more: holdfast/orbax/orbax.h (Orbax's handlers, checkpointers,
-// managers and specs), holdfast/megatron/ (Megatron Core's sharded state and
-// its zarr checkpoints), and holdfast/tools/tools.h (convert, diff, merge,
-// stats, copies between stores, torch's files).
+// This header has Save, Load, Open and the types that they use. Three other
+// groups of headers build on it: holdfast/orbax/orbax.h (Orbax's handlers,
+// checkpointers, managers and specs), holdfast/megatron/ (Megatron Core's
+// sharded state and its zarr checkpoints), and holdfast/tools/tools.h (convert,
+// diff, merge, statistics, copies between stores, torch.save files).
 #pragma once
 
 #include "holdfast/checkpoint.h"

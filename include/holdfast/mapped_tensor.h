@@ -6,24 +6,24 @@
 //   for (const auto& tensor : *tensors)
 //     if (!tensor.why_not.empty()) std::cerr << tensor.why_not << "\n";
 //
-// An array can be mapped if its elements are stored in one file of the file
-// system exactly as they are in memory: contiguous in C order, little endian,
-// at a multiple of their size, not compressed, not bools (whose bytes are
-// checked when they are read) and not narrower than a byte. Several chunks
-// stored back to back count as one. An array without elements needs no file,
-// and counts as mapped.
+// An array can be mapped if one local file holds its elements exactly as they
+// are in memory: contiguous in C order, little endian, at a multiple of their
+// size, not compressed, not narrower than a byte, and not bools (whose bytes
+// must be checked). Several chunks may be stored back to back. An array without
+// elements needs no file, and counts as mapped.
 //
 // A page is read from disk when it is first touched, so the file must not
-// change while an array in it is in use: if the file is truncated, touching a
-// removed page ends the process (SIGBUS), and a write to the file changes the
-// array. MapTensors checks that every array is inside its file. Replacing a
-// file by renaming another over it is fine, and is what holdfast does.
+// change while an array in it is in use. If the file is truncated, touching a
+// removed page ends the process (SIGBUS); if the file is written to, the array
+// changes. Replacing a file by renaming another over it, as holdfast does, is
+// safe. MapTensors checks that every array is inside its file.
 //
 // Checksums are checked only with `verify`.
-// Thread-safety: any thread. Ownership: an Array shares its mapping, which
-// needs neither the checkpoint nor the file's name; all arrays in one file that
-// one call returns share one mapping, from the first of them to the last.
-// Units: bytes.
+// Thread-safety: any thread.
+// Ownership: an Array shares its mapping, which needs neither the checkpoint
+// nor the file's name. The arrays that one call returns from the same file
+// share one mapping, which extends from the first array to the last. Units:
+// bytes.
 // Errors: OutOfRange for an index outside leaves(); a leaf's own problem;
 // DataLoss (an array that is not inside its file; with `verify`, everything
 // that Read reports), ResourceExhausted (no room for a mapping).
@@ -43,7 +43,7 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 struct MappedTensor {
-  // Why it is not mapped ("compressed with zstd"); `array` then has no
+  // Why the tensor is not mapped ("compressed with zstd"); `array` then has no
   // elements. Empty if it is mapped.
   std::string why_not;
   Array array;
@@ -51,8 +51,8 @@ struct MappedTensor {
   uint64_t offset = 0;  // of the first element in the file
 };
 
-// One for each of `leaves`, which are indices into checkpoint.leaves(). `run`
-// applies to the verification.
+// Returns one MappedTensor for each of `leaves`, which are indices into
+// checkpoint.leaves(). `run` applies to MapOptions::verify.
 Result<std::vector<MappedTensor>> MapTensors(const Checkpoint& checkpoint,
                                              std::span<const size_t> leaves,
                                              const MapOptions& options = {},

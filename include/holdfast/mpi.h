@@ -4,18 +4,18 @@
 //   holdfast::ProcessGroupOptions options{.timeout_seconds = 60};
 //   auto group = holdfast::MakeProcessGroup(*transport, options);
 //
-// MPI itself is used by a separate library, `libholdfast_mpi.so`, which the
-// first call of MpiTransport loads: programs that do not use MPI never load it.
-// The library is found through the CMake target holdfast::mpi if the program is
-// linked with it, by the environment variable HOLDFAST_MPI_LIBRARY (its path),
-// next to holdfast, in `../lib` from there, or in the system's library
-// directories.
+// Only a separate library, `libholdfast_mpi.so`, uses MPI. The first call of
+// MpiTransport loads it, so programs that do not use MPI never do. The library
+// is found in the first of these places: in the program itself, if it is linked
+// with the CMake target holdfast::mpi; at the path in the environment variable
+// HOLDFAST_MPI_LIBRARY; next to holdfast; in `../lib` from there; in the
+// system's library directories.
 //
-// Messages are few, small and point-to-point, with the tag kMpiTag: a program
-// that receives any tag on the same communicator must not do so during a call
-// of holdfast. Every wait has a deadline (ProcessGroupOptions).
-// Thread-safety: one thread at a time, and only the thread that initialised MPI
-// if it was initialised with less than MPI_THREAD_SERIALIZED.
+// Messages are few, small and point-to-point, and have the tag kMpiTag. A
+// program must not receive with MPI_ANY_TAG on the same communicator during a
+// call of holdfast. Every wait has a deadline (ProcessGroupOptions).
+// Thread-safety: one thread at a time; if MPI was initialized with less than
+// MPI_THREAD_SERIALIZED, only the thread that initialized it.
 // Errors: FailedPrecondition (no such library, or another version of it; MPI
 // was finalized), Unavailable (MPI's own errors).
 #pragma once
@@ -36,15 +36,15 @@ struct MpiOptions {
   std::optional<int> communicator;
 };
 
-// Initialises MPI unless it is already initialised; only then does it also
-// finalize MPI when the process exits. It then waits ten seconds for the other
-// ranks, and aborts them if they do not arrive. Every call with the same
-// communicator returns the same transport.
+// Returns the transport for the communicator: every call with the same
+// communicator returns the same transport. If MPI is not initialized yet,
+// initializes it, and finalizes it when the process exits. The exit then waits
+// up to ten seconds for the other ranks, and aborts them if they do not arrive.
 Result<std::shared_ptr<ProcessTransport>> MpiTransport(
     const MpiOptions& options = {});
 
-// True when the environment shows that mpirun, mpiexec or srun started this
-// process as one of several.
+// Returns true if the environment shows that mpirun, mpiexec or srun started
+// this process as one of several.
 bool StartedByMpi();
 
 }  // namespace holdfast

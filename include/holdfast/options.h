@@ -47,16 +47,19 @@ struct Stats {
   uint64_t fingerprint_count = 0;
 };
 
-// How work is run. The defaults suit a machine that runs nothing else.
+// Threads, memory, progress and cancellation of a call. The defaults suit a
+// machine that runs nothing else.
 struct RunOptions {
   // Threads that encode, decode, read and write. 0: one per available CPU.
   int thread_count = 0;
-  // Limit on the chunk bytes held between memory and disk. 0: no limit. A chunk
-  // larger than the limit is processed in pieces (a quarter of the limit each,
-  // at least 128 KiB and at most 4 MiB, two held at a time); its shape on disk
-  // is the same. Blosc (Compression::kPlanes, kFast) and codecs that holdfast
-  // can only read need the complete chunk, which is then processed by itself.
-  // Cost: too small a limit leaves threads idle.
+  // Limit on the chunk bytes held between memory and disk. 0: no limit. If the
+  // limit is too small, threads stay idle.
+  //
+  // A chunk larger than the limit is processed in pieces (a quarter of the
+  // limit each, at least 128 KiB and at most 4 MiB, two held at a time); its
+  // shape on disk is the same. Blosc (Compression::kPlanes, kFast) and codecs
+  // that holdfast can only read need the complete chunk: a chunk larger than
+  // the limit is then processed while no other chunk is held.
   uint64_t in_flight_bytes_max = uint64_t{256} << 20;
   ProgressFn progress;  // may be empty
   // Checked once per chunk. When it becomes true, the call returns Cancelled
@@ -74,46 +77,46 @@ enum class Format : uint8_t {
   kTorchDist,     // Megatron Core's `torch_dist`: DCP plus two files
   kNpz,           // numpy.savez, uncompressed
 };
-// "orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp", "torch-dist",
-// "npz".
+// Returns the format's name: "orbax", "orbax-v1", "megatron-zarr",
+// "safetensors", "dcp", "torch-dist", "npz".
 std::string_view FormatName(Format format);
 std::optional<Format> FormatFromName(std::string_view name);
-// True for the formats that Save can write.
+// Returns true for the formats that Save can write.
 constexpr bool IsOrbaxFormat(Format format) {
   return format == Format::kOrbax || format == Format::kOrbaxV1;
 }
 
 enum class Compression : uint8_t {
-  // The smallest, and the fastest to load: byte planes of the elements in zstd
-  // frames with checksums, inside blosc, which Orbax, TensorStore and
-  // zarr-python can read. Chunks below 4 KiB or above 64 MiB, and one-byte
-  // elements, are stored as with kZstd.
+  // The smallest, and the fastest to load: byte planes of the elements, in zstd
+  // frames with checksums, inside blosc. Orbax, TensorStore and zarr-python can
+  // read it. Chunks below 4 KiB or above 64 MiB, and one-byte elements, are
+  // stored as with kZstd.
   kPlanes,
   kZstd,  // Orbax's default; frames carry a checksum
-  // Blosc lz4 + bit shuffle: smaller on weights, and about three times as fast.
-  // It needs complete chunks in memory, of at most 2 GiB.
+  // Blosc with lz4 and bit shuffle: on weights, smaller than kZstd and about
+  // three times as fast. Needs complete chunks in memory, of at most 2 GiB.
   kFast,
   kNone,
 };
-// "planes", "zstd", "fast", "none".
+// Returns the compression's name: "planes", "zstd", "fast", "none".
 std::string_view CompressionName(Compression compression);
 std::optional<Compression> CompressionFromName(std::string_view name);
 
 // How one array is stored, with the names and rules of Orbax's SaveArgs.
 struct SaveArgs {
-  // From old releases, which kept such leaves in the msgpack file; ignored.
+  // Ignored. Old releases of Orbax kept such leaves in the msgpack file.
   bool aggregate = false;
-  // Elements are cast to it as TensorStore casts; absent: no cast.
+  // Elements are cast to this dtype, as TensorStore casts. Absent: no cast.
   std::optional<DType> dtype;
-  // The most bytes per chunk (Orbax's greedy divisors); absent: as
-  // SaveOptions::chunk_bytes_target says.
+  // The most bytes per chunk; chunk shapes follow Orbax's greedy rule. Absent:
+  // SaveOptions::chunk_bytes_target applies.
   std::optional<int64_t> chunk_byte_size;
-  // Axes that are cut to single elements first.
+  // Axes along which chunks have extent 1.
   std::vector<int64_t> shard_axes;
-  // For Zarr 3 only; they override the two above. write_chunk_shape is the
-  // shape of a stored object and must divide the shard's shape;
-  // read_chunk_shape is the shape of a chunk inside it and must divide that.
-  // Absent: the shard's shape, and the write_chunk_shape.
+  // Only for Zarr 3. These two override the two above. write_chunk_shape is the
+  // shape of a stored object; it must divide the shard's shape, which is the
+  // default. read_chunk_shape is the shape of a chunk inside that object; it
+  // must divide write_chunk_shape, which is the default.
   std::optional<Shape> write_chunk_shape;
   std::optional<Shape> read_chunk_shape;
 };
@@ -125,46 +128,48 @@ enum class CommitMode : uint8_t {
   kAuto,  // kRename for paths, kMarkerFile for URLs of object stores
   // Written as `<path>.orbax-checkpoint-tmp`, then renamed.
   kRename,
-  // Written at `path` itself, where it does not count as a checkpoint until its
-  // last file, `commit_success.txt`, exists: for storage that cannot rename
-  // directories. A checkpoint that is overwritten is kept as
+  // For storage that cannot rename directories. Written at `path` itself, which
+  // does not count as a checkpoint until its last file, `commit_success.txt`,
+  // exists. A checkpoint that is overwritten is kept as
   // `<path>.holdfast-replaced` until the new one is complete.
   kMarkerFile,
 };
 
-class AlsoFormat;  // the engine's own
+class AlsoFormat;  // internal
 
-// For SaveOptions::also: safetensors files of at most shard_bytes_max bytes (a
-// larger tensor gets its own file), with an index if there are several. 0: 5
-// GB, the default of Hugging Face's libraries.
+// Returns a value for SaveOptions::also that stores the arrays in safetensors
+// files of at most shard_bytes_max bytes, with an index if there are several
+// files. A larger tensor gets its own file. 0 means 5 GB, the default of
+// Hugging Face's libraries.
 std::shared_ptr<const AlsoFormat> AlsoSafetensors(uint64_t shard_bytes_max = 0);
 
 struct SaveOptions {
   RunOptions run;
   // The processes that save this checkpoint together. Each calls with the same
-  // options, a tree of the same structure, and its own shards of sharded arrays
-  // (every element in exactly one process; no chunk may span two processes,
-  // which ArrayTraits::write_shape ensures). Deferred arrays are divided among
-  // all processes; rank 0 writes everything else. Borrowed. Null: only this
-  // process.
+  // options and a tree of the same structure, which has the process's own
+  // shards of sharded arrays. Every element must be in exactly one process, and
+  // no chunk may span two processes; ArrayTraits::write_shape ensures the
+  // latter. Deferred arrays are divided among all processes; rank 0 writes
+  // everything else. Borrowed. Null: only this process.
   ProcessGroup* group = nullptr;
   Format format = Format::kOrbax;
-  // Zarr 2 or 3. 0: 2 for kOrbax and 3 for kOrbaxV1, the defaults of Orbax.
+  // Zarr 2 or 3. 0: 2 for kOrbax and 3 for kOrbaxV1, Orbax's defaults.
   int zarr_format = 0;
   // True: one OCDBT database. False: one directory per parameter.
   bool use_ocdbt = true;
   Compression compression = Compression::kPlanes;
-  // If not null, the arrays are stored in files of another format, written once
-  // and usable as both: the database refers to ranges in these files. Needs
-  // OCDBT and digests. `compression` is then kNone, and an explicit choice of
-  // another one is refused.
+  // If not null, the arrays are stored in files of another format, and the
+  // database refers to ranges in these files. So the bytes are written once,
+  // and the checkpoint can be used in both formats. Needs use_ocdbt and
+  // write_digests. The bytes are not compressed; `compression` must be kNone or
+  // the default.
   std::shared_ptr<const AlsoFormat> also;
-  // Replace an existing checkpoint at `path`; the old one is removed only after
-  // the new one is complete and durable.
+  // Replace an existing checkpoint at `path`. The old checkpoint is removed
+  // only after the new one is complete and durable.
   bool overwrite = false;
   CommitMode commit_mode = CommitMode::kAuto;
   // Permissions of the directories that the save creates, regardless of the
-  // umask; absent: 0777 less the umask. Files have 0666 less the umask.
+  // umask. Absent: 0777 less the umask. Files always have 0666 less the umask.
   std::optional<uint32_t> directory_mode;
   // Arrays with more bytes than this are stored in several chunks, cut along
   // the leading axes at divisors. 0: one chunk per array, as Orbax does.
@@ -172,18 +177,19 @@ struct SaveOptions {
   // Data files are closed at this size. 0: no limit. Negative: refused.
   int64_t ocdbt_target_data_file_bytes = int64_t{1} << 31;
   // JSON objects, or empty. `custom_metadata` is written to
-  // `_CHECKPOINT_METADATA`, `item_custom_metadata` to `_METADATA`, both without
-  // the members that holdfast keeps there for itself ("holdfast.delta" and
-  // others), which belong to the checkpoint that they were read from.
+  // `_CHECKPOINT_METADATA`, and `item_custom_metadata` to `_METADATA`. Members
+  // that holdfast keeps there for itself ("holdfast.delta" and others) are left
+  // out, because they describe the checkpoint that they were read from.
   std::string custom_metadata;
   std::string item_custom_metadata;
-  // For holdfast's own layers: the members for this item that holdfast keeps
-  // for itself.
+  // For internal use: the members that holdfast keeps for itself in this item's
+  // custom metadata.
   std::string item_documents;
-  // With rich types, the JSON text for `value_metadata_tree` in `_METADATA`; or
-  // empty. Empty named tuples are then recorded as named tuples.
+  // The JSON text for `value_metadata_tree` in `_METADATA`, which records rich
+  // types; or empty. If it is not empty, empty named tuples are recorded as
+  // named tuples.
   std::string value_metadata_tree;
-  // The same, but the save generates the text from the tree.
+  // The same, with text that the save generates from the tree.
   bool support_rich_types = false;
   // For kOrbaxV1, the directory of the tree inside `path`.
   std::string checkpointable_name = "state";
@@ -191,10 +197,10 @@ struct SaveOptions {
   // the tree does not have.
   std::map<std::string, SaveArgs> save_args;
   // Makes the files that TypeHandlers wrote into the item's directory, for its
-  // External leaves, part of the item: their databases `ocdbt.process_*` are
-  // merged, their entries in `_strings.json`, `_sharding` and `array_metadatas`
-  // are kept, and their files are checksummed. Values of an earlier item in the
-  // same directory are treated the same way.
+  // External leaves, part of the item. The save merges their databases
+  // `ocdbt.process_*`, keeps their entries in `_strings.json`, `_sharding` and
+  // `array_metadatas`, and records checksums of their files. Values of an
+  // earlier item in the same directory are treated the same way.
   bool adopt_existing = false;
   // Write `_HOLDFAST_DIGESTS`: checksums of every file and stored value.
   bool write_digests = true;
@@ -204,9 +210,10 @@ struct SaveOptions {
   // Wait for stable storage at each step of the commit. False gives up
   // durability across power loss, but not atomicity across process crashes.
   bool sync = true;
-  // The sources of everything that can differ between two equal saves; the
-  // defaults are the clock and the system's random bytes. The same sources give
-  // the same files, whatever the thread count.
+  // Everything that can differ between two saves of the same tree comes from
+  // these two functions. The defaults are the clock and the system's random
+  // bytes. If both functions return the same values, the files are the same,
+  // whatever the thread count.
   std::function<uint64_t()> now_ns;         // since 1970-01-01 UTC
   std::function<std::string()> random_hex;  // 32 lowercase hex digits
 };
@@ -226,30 +233,30 @@ struct OpenOptions {
   // Name of the msgpack file in which old items keep small leaves.
   std::string aggregate_filename = "checkpoint";
   MissingChunks missing_chunks = MissingChunks::kAsRecorded;
-  // Check every metadata file and uncompressed value that is read against
-  // `_HOLDFAST_DIGESTS`, if the checkpoint has it.
+  // Check each metadata file and uncompressed value that is read against
+  // `_HOLDFAST_DIGESTS`, if the checkpoint has that file.
   bool verify = true;
-  // With `verify`: read `_HOLDFAST_FINGERPRINTS`, if the checkpoint has it.
-  // This fills LeafInfo::fingerprint, and complete arrays that are read in
-  // their stored dtype are checked in memory (Stats::fingerprint_count). Parts
-  // of arrays, casts and mapped arrays are not checked.
+  // With `verify`: read `_HOLDFAST_FINGERPRINTS`, if the checkpoint has that
+  // file. This fills LeafInfo::fingerprint. Each complete array that is read in
+  // its stored dtype is then checked in memory (Stats::fingerprint_count).
+  // Parts of arrays, casts and mapped arrays are not checked.
   bool fingerprints = false;
   // Return the tree that holdfast stores next to a foreign format, if it
   // exists. If false, return the tensors as the format stores them.
   bool use_sidecar = true;
-  // Also fill LeafInfo::stored_bytes, which costs a walk over the directories,
-  // or over the complete B+tree.
+  // Also fill LeafInfo::stored_bytes. This reads all directories, or the
+  // complete B+tree.
   bool stored_sizes = true;
-  // Only leaves() are needed. From a bucket, nothing is fetched in advance that
-  // only values need, and the fields of CheckpointInfo that come from
-  // `_CHECKPOINT_METADATA` may be left empty, unless that file determines which
-  // items exist. Values can still be read.
+  // The caller needs only leaves(). From a bucket, Open then does not fetch in
+  // advance what only reads of values need, and may leave the fields of
+  // CheckpointInfo that come from `_CHECKPOINT_METADATA` empty, unless that
+  // file determines which items exist. Values can still be read.
   bool leaves_only = false;
-  // How the checkpoint was committed. kMarkerFile: a checkpoint without
+  // How the checkpoint was committed. With kMarkerFile, a checkpoint without
   // `commit_success.txt` is refused, and does not count as a step of a root.
-  // Otherwise a checkpoint without the marker is refused only if its own
-  // metadata says that it was never committed (`_CHECKPOINT_METADATA` has the
-  // time when the save began, but no commit time).
+  // With the other modes, it is refused only if its own metadata says that it
+  // was never committed (`_CHECKPOINT_METADATA` has the time when the save
+  // began, but no commit time).
   CommitMode commit_mode = CommitMode::kAuto;
 };
 
@@ -258,15 +265,15 @@ struct OpenOptions {
 enum class MapMode : uint8_t {
   kNever,
   kWherePossible,  // arrays that cannot be mapped are read
-  kRequired,       // InvalidArgument names an array that cannot be, and why
+  kRequired,       // InvalidArgument if an array cannot be mapped, saying why
 };
 
 struct MapOptions {
-  // The arrays may be written to, which changes this process's copy of a page,
-  // never the file. Otherwise they are Array::is_read_only, and a write to one
-  // ends the process (SIGSEGV).
+  // Allow writes to the arrays. A write changes this process's copy of a page,
+  // never the file. If false, the arrays are read-only (Array::is_read_only),
+  // and a write ends the process (SIGSEGV).
   bool copy_on_write = false;
-  // Read every mapped array once as Read does, with all checks that the
+  // Also read every mapped array as Read does, with all checks that the
   // checkpoint was opened with, and compare the mapping with the result.
   bool verify = false;
 };

@@ -1,6 +1,6 @@
 // PendingSave: a checkpoint that is written piece by piece and then becomes
-// visible atomically. It does what Save does for one tree, for callers that put
-// several items, or their own files, into one checkpoint.
+// visible atomically. It is for callers that put several items, or their own
+// files, into one checkpoint; Save does the same for a single tree.
 //
 //   auto pending = holdfast::PendingSave::Begin("/ckpt/7", {});
 //   (*pending)->SaveItem("state", tree, options);
@@ -13,8 +13,8 @@
 // directly), and renames. Destruction without Commit removes the temporary
 // directory.
 //
-// Thread-safety: one thread at a time. Ownership: owns the temporary directory.
-// Units: bytes, nanoseconds.
+// Thread-safety: one thread at a time.
+// Ownership: owns the temporary directory. Units: bytes, nanoseconds.
 // Errors: those of Save. After a failure nothing exists at the path that did
 // not exist before.
 #pragma once
@@ -32,8 +32,8 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 struct PendingSaveOptions {
-  // Like SaveOptions::group: every rank begins, saves the same items and
-  // commits; only rank 0 writes files and chooses the root record.
+  // As in SaveOptions. Every rank begins, saves the same items, and commits.
+  // Only rank 0's calls of WriteFile, and its root record, have an effect.
   ProcessGroup* group = nullptr;
   bool overwrite = false;                      // as SaveOptions::overwrite
   bool sync = true;                            // as SaveOptions::sync
@@ -43,18 +43,19 @@ struct PendingSaveOptions {
   std::optional<uint32_t> directory_mode;      // as SaveOptions::directory_mode
   // An empty directory at the path is accepted even without `overwrite`.
   bool takes_empty_directory = false;
-  // Deltas that were made from this result stay valid when the checkpoint
-  // replaces it (CheckpointInfo::result_id). If empty, the overwrite is refused
-  // when anything refers to the checkpoint to be replaced.
+  // The id of the new checkpoint's content (CheckpointInfo::result_id), if the
+  // old checkpoint has the same content: deltas that were made from the old one
+  // then stay valid. If empty, the overwrite is refused when anything refers to
+  // the old checkpoint.
   std::string result_id;
-  // Called on rank 0 when everything is written and steps of the root can be
-  // neither removed nor replaced, just before the checkpoint exists; a failure
-  // ends the save with that status. For checkpoints that refer to others.
+  // For checkpoints that refer to others. Called on rank 0 just before the
+  // checkpoint exists, when everything is written and no step of the root can
+  // be removed or replaced. A failure ends the save with that status.
   std::function<Status()> may_commit;
-  // With `overwrite`: files in the old checkpoint's directory that are not part
-  // of it are also linked into the new one, unless the new one has files of the
-  // same names. Otherwise such files are a reason to refuse; so they are in an
-  // object store, and where the file system has no hard links.
+  // With `overwrite`: files in the old directory that are not part of the old
+  // checkpoint are linked into the new directory, unless it has files of the
+  // same names. If false, in an object store, and on a file system without hard
+  // links, such files make the overwrite fail.
   bool keeps_other_files = false;
 };
 
@@ -64,15 +65,16 @@ struct RootRecord {
   // (`"orbax.checkpoint...."`, quotes included), an object of name -> type
   // string for items, `null` otherwise.
   std::string item_handlers_json = "null";
-  // A JSON object, or empty; members that holdfast keeps for itself are left
+  // A JSON object, or empty. Members that holdfast keeps for itself are left
   // out, as in SaveOptions.
   std::string custom_metadata;
-  std::string documents;  // these members, for holdfast's own layers
-  // Also write the empty file `orbax.checkpoint`, as v1's functions do.
+  std::string documents;  // these members; for internal use
+  // Also write the empty file `orbax.checkpoint`, as Orbax v1 does.
   bool is_v1 = false;
 };
 
-// Whether holdfast keeps the custom-metadata member of this name for itself.
+// Returns true if holdfast keeps the custom-metadata member of this name for
+// itself.
 bool IsOwnDocument(std::string_view name);
 
 class PendingSave {
@@ -81,7 +83,7 @@ class PendingSave {
       const std::string& path, const PendingSaveOptions& options);
   virtual ~PendingSave() = default;
 
-  // Where the files are written until Commit; absolute.
+  // Returns the directory in which files are written until Commit; absolute.
   virtual const std::string& directory() const = 0;
 
   // Writes a pytree item into `directory()/name`, or into directory() itself
@@ -90,41 +92,42 @@ class PendingSave {
   // ignored; zarr_format 0 means 2. Each name can be saved only once.
   virtual Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
                                       const SaveOptions& options) = 0;
-  // Writes a file of the caller; `name` is relative to directory(), and missing
-  // directories are created.
+  // Writes one of the caller's own files. `name` is relative to directory();
+  // missing directories are created.
   virtual Status WriteFile(std::string_view name, std::string_view content) = 0;
-  // Adopts a pytree item that SaveItem, or SaveItemPart and FinishItem, of this
-  // header have written into `directory()/name` (directory() itself when `name`
-  // is empty) and synced. Commit then relies on the item's own digests, and
-  // neither syncs nor reads its files again. An item without digests is not
-  // adopted.
+  // Adopts a pytree item that the functions below (SaveItem, or SaveItemPart
+  // and FinishItem) have written into `directory()/name` (directory() itself
+  // when `name` is empty) and synced. Commit then relies on the item's own
+  // digests, and neither syncs nor reads its files again. An item without
+  // digests is not adopted.
   virtual Status AdoptItem(const std::string& name) = 0;
-  // May be called once. The checkpoint exists, durably, when it returns.
-  // FailedPrecondition after a SaveItem or WriteFile that failed half-way.
+  // Makes the checkpoint visible; it is durable when Commit returns. May be
+  // called once. FailedPrecondition after a SaveItem or WriteFile that failed
+  // halfway.
   virtual Status Commit(const RootRecord& root) = 0;
 };
 
-// Writes a pytree item into `directory`, which is created if it does not exist,
-// without markers and without atomicity, as Orbax's handlers do by themselves.
-// An existing item is replaced (the data files of its database stay); other
-// files are left unchanged. `options` as in PendingSave::SaveItem, but `sync`
-// is used.
+// Writes a pytree item into `directory`, without markers and without atomicity,
+// as Orbax's handlers do by themselves. Creates the directory if it does not
+// exist. Replaces an existing item, whose database keeps its data files; other
+// files are left unchanged. `options` are those of PendingSave::SaveItem, and
+// `sync`.
 Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
                             const SaveOptions& options);
 
-// One of the processes that write an item together, for callers that have their
-// own means of waiting for each other:
+// Identifies one of the processes that write an item together, if the caller
+// has its own means of waiting for all processes:
 //
 //   SaveItemPart(directory, tree, options, part);  // on every process
 //   ... all have returned ...
 //   FinishItem(directory, finish);                 // on the primary
 struct ProcessPart {
   int64_t rank = 0;  // of this process
-  // Whether this process writes the unsharded data and the files that describe
+  // True if this process writes the unsharded data and the files that describe
   // the item. Exactly one process of an item is primary.
   bool is_primary = true;
-  // Names its database `ocdbt.process_<id>`: letters and digits, different for
-  // each process. If empty, the rank is used.
+  // The id in the name of the process's database, `ocdbt.process_<id>`: letters
+  // and digits, different for each process. If empty, the rank is used.
   std::string id;
   // The save's id: the same on all its processes, and used by no other save;
   // may be empty.
@@ -132,9 +135,9 @@ struct ProcessPart {
 };
 
 // Writes this process's part of the item into `directory`, which must exist,
-// and syncs it if `options.sync`. Leaves the file `_HOLDFAST_PART_<rank>`
-// there, which describes the part to FinishItem. Otherwise as SaveItem, except
-// that `options.group` is ignored.
+// and syncs it if `options.sync`. Also writes the file `_HOLDFAST_PART_<rank>`,
+// from which FinishItem learns what the part holds. `options.group` is ignored;
+// everything else is as in SaveItem.
 Result<SaveResult> SaveItemPart(const std::string& directory, const Tree& tree,
                                 const SaveOptions& options,
                                 const ProcessPart& part);
@@ -145,25 +148,27 @@ struct FinishItemOptions {
   bool use_ocdbt = true;
   bool sync = true;
   bool write_digests = true;
-  // As SaveOptions::adopt_existing.
+  // Like SaveOptions::adopt_existing.
   bool adopt_existing = false;
-  // Each process has its own item on its own disk, which holds a part of each
-  // array: do not look for the rest.
+  // Each process has its own item, on its own disk, with a part of each array:
+  // do not require that every chunk exists.
   bool is_partial = false;
-  // Each process knew only its own leaves, and the primary's tree has them all:
-  // do not require their trees to be equal. The caller must ensure that the
+  // Each process saved a tree of only its own leaves, and the primary's tree
+  // has all leaves: do not require equal trees. The caller must ensure that the
   // processes agree on the chunks of each array.
   bool has_own_trees = false;
   std::function<uint64_t()> now_ns;         // as SaveOptions
   std::function<std::string()> random_hex;  // as SaveOptions
 };
 
-// Combines the parts into one item: checks that they belong to the same save,
-// follow the same plan, and hold every chunk exactly once; merges their
-// databases by reference; removes the parts' files; writes the digests. Reads
-// no values. Errors: FailedPrecondition naming the ranks whose part is missing,
-// or follows a different plan, and where; or the array and chunk that no rank,
-// or more than one, has written. DataLoss for parts that cannot be parsed.
+// Combines the parts into one item, without reading values. Checks that the
+// parts belong to the same save, follow the same plan, and together hold every
+// chunk exactly once. Then merges their databases by reference, removes the
+// `_HOLDFAST_PART_<rank>` files, and writes the digests.
+//
+// Errors: FailedPrecondition, naming the ranks whose part is missing or follows
+// a different plan, or the array and chunk that no rank, or more than one rank,
+// has written; DataLoss for a part that cannot be parsed.
 Status FinishItem(const std::string& directory,
                   const FinishItemOptions& options);
 

@@ -8,12 +8,13 @@
 //   options.group = group.get();
 //   holdfast::Save("/ckpt/7", my_part, options);  // every rank calls it
 //
-// Messages travel through a ProcessTransport: MPI (holdfast/mpi.h), one that
-// the caller drives (the client of jax.distributed, the store of
-// torch.distributed), or threads of this process.
+// A ProcessTransport carries the messages: MPI (holdfast/mpi.h), the caller's
+// own (over jax.distributed's client or torch.distributed's store), or, for
+// ranks that are threads, this process's memory.
 //
-// Every rank makes the same calls in the same order. A call consists of one or
-// more meetings, and has the same outcome on all ranks:
+// Every rank makes the same calls in the same order. In a call, ranks exchange
+// messages at one or more meetings: points that no rank passes before all have
+// arrived. A call has the same outcome on all ranks:
 //
 // - Messages carry the number of the call and of the meeting in it, so a
 //   message left over from one call is never mistaken for part of another.
@@ -22,18 +23,19 @@
 //   all ranks fail with the name and reason of the failed rank, and leave the
 //   call: the remaining meetings of the call fail immediately with the same
 //   message, and nothing is sent.
-// - Every wait has a deadline. A rank that misses it sees the failure when it
-//   arrives, while the others may be in their next call. A rank that gave up
-//   waiting for rank 0 has left a message about it, so rank 0 goes no further
-//   than the next meeting.
-// - So a rank that fails in one call can still take part in later calls.
-//   Nothing that can fail on only one rank may follow the last meeting of a
-//   call.
+// - Every wait has a deadline. A rank that arrives too late gets the failure
+//   when it arrives; the other ranks may be in their next call by then. A rank
+//   that gives up waiting for rank 0 leaves a message for it, so that rank 0
+//   also fails at its next meeting.
+// - So a rank that fails in one call can still take part in later calls. After
+//   the last meeting of a call, nothing may be done that can fail on only one
+//   rank.
 // - A rank that wrongly skipped a call learns at its next call that the others
 //   are elsewhere (in another phase or file), and follows them.
 //
-// Thread-safety: one thread per group at a time. Ownership: a group shares its
-// transport. Units: seconds; ranks count from 0.
+// Thread-safety: one thread per group at a time.
+// Ownership: a group shares its transport.
+// Units: seconds; ranks count from 0.
 // Errors: DeadlineExceeded naming the ranks that did not arrive, the phase and
 // the file; FailedPrecondition when ranks meet in different phases; those of
 // the transport.
@@ -62,41 +64,43 @@ class ProcessTransport {
 
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;  // at least 1
-  // Never waits for the receiver. `topic` has not been used for this pair of
-  // ranks before: UTF-8 without NUL bytes, at most 200 bytes.
+  // Sends without waiting for the receiver. REQUIRES: `topic` is UTF-8 without
+  // NUL bytes, at most 200 bytes, and was not used for this pair of ranks
+  // before.
   virtual Status Send(int64_t to, std::string_view topic,
                       std::string_view message) = 0;
-  // DeadlineExceeded when nothing arrived in time; a timeout of 0 does not
-  // wait.
+  // Returns the message. DeadlineExceeded when it does not arrive in time; a
+  // timeout of 0 does not wait.
   virtual Result<std::string> Receive(int64_t from, std::string_view topic,
                                       double timeout_seconds) = 0;
-  // The host of the rank, for messages; "" if not known.
+  // Returns the rank's host name, for error messages; "" if not known.
   virtual std::string HostOf(int64_t /*rank*/) const { return ""; }
 };
 
-// A point at which ranks meet, as named in messages.
+// A point at which ranks wait for each other, as error messages name it.
 struct Meeting {
   std::string_view phase;  // "write", "commit", ...
   std::string_view file;   // the checkpoint; may be empty
-  // How long this rank waits for the slowest of the others; absent: as the
-  // group.
+  // How long this rank waits for the slowest other rank. Absent: the group's
+  // timeout.
   std::optional<double> timeout_seconds = std::nullopt;
 };
 
 struct ProcessGroupOptions {
-  // How long a rank waits at one meeting for the slowest of the others.
+  // How long a rank waits at one meeting for the slowest other rank.
   double timeout_seconds = 600;
   // Distinguishes this group from others on the same transport. All ranks must
   // use the same name.
   std::string name = "holdfast";
-  // The number of the first call. Calls that overlap need one group each, with
-  // the same name and different numbers; such a group does not follow the
-  // others into the next call.
+  // The number of the first call. Each of several overlapping calls needs its
+  // own group; these groups have the same name and different numbers. For such
+  // a group, set may_follow to false: a rank that finds the others in a later
+  // call does not follow them there.
   uint64_t first_call = 0;
   bool may_follow = true;
-  // The ranks of the transport that are members, ascending and including this
-  // one; empty: all. They are renumbered from 0 in the group, and keep the
-  // transport's numbers in messages.
+  // The transport's ranks that are members, ascending and including this rank;
+  // empty: all. In the group they are renumbered from 0; error messages keep
+  // the transport's numbers.
   std::vector<int64_t> members = {};
 };
 
@@ -106,37 +110,37 @@ class ProcessGroup {
 
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
-  // Returns the values of all ranks, by rank.
+  // Returns the values that all ranks pass, by rank.
   virtual Result<std::vector<std::string>> AllGather(const Meeting& meeting,
                                                      std::string value) = 0;
-  // Returns the value of rank `root`; the others' values are ignored.
+  // Returns the value that rank `root` passes; other ranks' values are ignored.
   virtual Result<std::string> Broadcast(const Meeting& meeting, int64_t root,
                                         std::string value) = 0;
-  // Ok when all ranks pass Ok. Otherwise returns, on every rank, the code of
-  // the lowest rank that failed, and a message that names all failed ranks:
+  // Returns ok if all ranks pass ok. Otherwise returns, on every rank, the code
+  // of the lowest rank that failed, and a message that names all failed ranks:
   // "rank 2: No space left on device".
   virtual Status Agree(const Meeting& meeting, const Status& mine) = 0;
   // Returns a group of the given `ranks` of this group, ascending and including
-  // this one, renumbered from 0. All members must create it at the same point
-  // in their calls, with the same `name`, which is new in this group; no
-  // message is sent.
+  // this rank; they are renumbered from 0. Sends no message. All members must
+  // call this at the same point in their calls, with the same `name`, which
+  // must be new in this group.
   virtual std::unique_ptr<ProcessGroup> Subgroup(
       const std::vector<int64_t>& ranks, std::string_view name) = 0;
 
-  // All meetings between BeginCall and EndCall belong to one call. If they
-  // nest, only the outermost pair counts. A meeting outside is a call by
-  // itself.
+  // Begins a call: all meetings until EndCall belong to it. Only the outermost
+  // of nested pairs counts. A meeting outside of any pair is a call by itself.
   virtual void BeginCall() = 0;
-  // `mine` is the outcome on this rank. A failure that the others have not seen
-  // yet is reported to them at the next meeting. For this, rank 0 waits for
-  // them, at most `wait_seconds_max` and no longer than at any meeting; other
-  // ranks do not wait.
+  // Ends the call, with `mine` as this rank's outcome. If that is a failure
+  // that the other ranks have not seen yet, they get it at their next meeting.
+  // For this, rank 0 waits for them, at most `wait_seconds_max` and no longer
+  // than at any meeting; other ranks do not wait.
   virtual void EndCall(const Status& mine, double wait_seconds_max) = 0;
-  // The number of the running call, or if no call is running, of the next.
+  // Returns the number of the running call, or of the next call if none is
+  // running.
   virtual uint64_t call_number() const = 0;
-  // The ranks that failed the running or the last call, ascending, in the
-  // transport's numbering. Empty when no rank failed, or when ranks only failed
-  // to arrive.
+  // Returns the ranks that failed in the running or the last call, ascending,
+  // in the transport's numbering. Empty when no rank failed, or when ranks only
+  // failed to arrive.
   virtual std::vector<int64_t> failed_ranks() const = 0;
 };
 
@@ -144,7 +148,7 @@ class ProcessGroup {
 // failure.
 class GroupCall {
  public:
-  // Null: does nothing. Borrows the group.
+  // Borrows the group. With a null group, this object does nothing.
   explicit GroupCall(ProcessGroup* group);
   GroupCall(GroupCall&& other) noexcept;
   GroupCall& operator=(GroupCall&&) = delete;
@@ -170,17 +174,17 @@ auto InGroupCall(ProcessGroup* group, const Work& work) {
   return result;
 }
 
-// A group in which rank 0 collects and answers: two messages per rank and
-// meeting.
+// Makes a group in which, at each meeting, every rank sends a message to rank 0
+// and rank 0 sends back an answer.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(
     std::shared_ptr<ProcessTransport> transport,
     const ProcessGroupOptions& options = {});
 
-// A group of one process, which never waits.
+// Makes a group of one process, which never waits.
 std::unique_ptr<ProcessGroup> SingleProcessGroup();
 
-// `size` transports that pass messages through this process's memory: for
-// tests, in which ranks are threads.
+// Makes `size` transports that pass messages through this process's memory: for
+// tests in which ranks are threads.
 std::vector<std::shared_ptr<ProcessTransport>> MakeThreadTransports(
     int64_t size);
 

@@ -1,6 +1,6 @@
-// The contents of a pytree item in a directory, obtained without reading any
-// values: the result of PyTreeCheckpointHandler::Metadata, and the parts of it
-// that are passed to the caller's functions.
+// Describes the pytree item in a directory without its values: the result of
+// PyTreeCheckpointHandler::Metadata, and parts of it that are passed to the
+// caller's functions.
 //
 // Thread-safety: values and pure functions. Units: shapes in elements.
 // Errors: those of RecordedContainers.
@@ -22,8 +22,8 @@ namespace holdfast HOLDFAST_EXPORT {
 // An entry in `_METADATA`.
 struct ValueMetadataEntry {
   std::string value_type;  // "np.ndarray", "jax.Array", "scalar", ...
-  // The value is in the msgpack file, or is a typed empty without a stored
-  // value.
+  // True if the value is in the msgpack file, or is a typed empty without a
+  // stored value.
   bool skip_deserialize = false;
   std::optional<Shape> write_shape;
 
@@ -39,16 +39,17 @@ struct PyTreeMetadata {
   bool use_zarr3 = false;
   bool use_ocdbt = true;
 
-  // The metadata at a path in `structure`; null if the path has no value.
+  // Returns the metadata at a path in `structure`; null if the path has no
+  // value.
   const ValueMetadata* Find(const std::vector<std::string>& path) const;
 };
 
 class Checkpoint;
 
-// The tree of an opened item with the container types that were saved. Each
-// leaf, including typed empties, is an int64 scalar: its index in leaves().
-// Only for items whose `value_metadata_tree` is not empty; DataLoss if that is
-// not in Orbax's form.
+// Returns the tree of an open item, with the container types that were saved.
+// Each leaf, including typed empties, is an int64 scalar: its index in
+// leaves(). REQUIRES: the item's `value_metadata_tree` is not empty. DataLoss
+// if that text is not in Orbax's form.
 Result<Tree> RecordedContainers(const Checkpoint& checkpoint);
 
 // How one process wrote one jax.Array: a row in `array_metadatas/process_N`.

@@ -1,11 +1,12 @@
 // Retries a read when the checkpoint was replaced while it was being read.
 //
-// A saver that overwrites a checkpoint exchanges directories, so a concurrent
-// reader may see parts of both the old and the new one. The reader then gets
-// Unavailable; as long as it has returned nothing to its caller, it can open
-// and read again. Open, Load and Verify do so themselves.
+// A save that overwrites a checkpoint exchanges directories, so a concurrent
+// reader may see parts of both the old and the new checkpoint. It then gets
+// Unavailable, and can open the checkpoint and read again if it has not
+// returned anything to its caller yet. Open, Load and Verify do this
+// themselves.
 //
-// Thread-safety: as `read`.
+// Thread-safety: that of `read`.
 #pragma once
 
 #include <string_view>
@@ -14,8 +15,8 @@
 
 namespace holdfast {
 
-// How often one call reads at most. A reader meets a program that overwrites in
-// a loop in about half of its reads, if they take as long as a save.
+// The most attempts in one call. If a program overwrites the checkpoint in a
+// loop, and a read takes as long as a save, about half of all attempts fail.
 inline constexpr int kReadsMax = 20;
 
 inline bool WasReplaced(const Status& status) {
@@ -26,9 +27,10 @@ bool WasReplaced(const Result<T>& result) {
   return WasReplaced(result.status());
 }
 
-// Returns the result of `read`, a Status or Result. `read` opens the checkpoint
-// at `path` and reads it, and may be called several times. For a URL it is
-// called only once: object stores have their own retries.
+// Calls `read`, which opens the checkpoint at `path` and reads it, until it
+// succeeds or fails for another reason, at most kReadsMax times. Returns its
+// last result, a Status or Result. For a URL, calls it only once: object stores
+// have their own retries.
 template <typename Read>
 auto ReadAgainIfReplaced(std::string_view path, const Read& read) {
   const int count_max = path.find("://") == path.npos ? kReadsMax : 1;

@@ -5,20 +5,21 @@
 //   auto opened = holdfast::Open("/ckpt/7");
 //   auto read = holdfast::ReadTogether(**opened, my_requests, *group);
 //
-// The ranks of a host exchange their requests and divide the chunks. One rank
-// reads and decodes each chunk, straight into the memory of all ranks that need
-// it (through shared memory, a file without a name, where the target belongs to
-// another rank). An array that several ranks request identically is in memory
-// once for all of them; each may write to it, and sees only its own writes.
-// Hosts work separately, unless they share what they read by messages
+// The ranks of a host exchange their requests and divide the chunks among
+// themselves. The rank that gets a chunk reads and decodes it directly into the
+// memory of all ranks that need it; memory of another rank is shared memory (a
+// file without a name). If several ranks make the same request, they share one
+// copy of the array; each may write to it, and sees only its own writes. Each
+// host reads for itself, unless hosts send each other the boxes that they read
 // (broadcast_bytes_max).
 //
-// Every rank calls it with the same checkpoint, which it has opened itself, and
-// the same options; requests may differ. All ranks succeed or all fail, by the
-// group's deadline at the latest.
-// Thread-safety: that of the group. Ownership: the arrays own their memory;
-// memory that other ranks filled is freed with the last array of this call in
-// the same segment. Units: elements, bytes, seconds.
+// Every rank calls ReadTogether with the same checkpoint, which it has opened
+// itself, and the same options; requests may differ. All ranks succeed or all
+// fail, by the group's deadline at the latest.
+// Thread-safety: that of the group.
+// Ownership: the arrays own their memory. Arrays in shared memory may share a
+// segment, which is freed with the last of them.
+// Units: elements, bytes, seconds.
 // Errors: an error of Checkpoint::ReadInto on any rank is returned on all
 // ranks, with that rank named; ResourceExhausted when memory is short;
 // FailedPrecondition when ranks opened different checkpoints; those of the
@@ -40,7 +41,7 @@ struct TogetherRequest {
   size_t leaf = 0;  // index into leaves(); an array or scalar
   Shape origin;     // in the leaf
   Shape shape;
-  // Elements are cast as in ReadInto; absent: as stored.
+  // Elements are cast to this dtype, as in ReadInto. Absent: the stored dtype.
   std::optional<DType> dtype;
 };
 
@@ -51,8 +52,8 @@ struct ReadTogetherOptions {
   // several hosts need is read by one of them and sent to the others through
   // the group, in messages of at most this many bytes.
   uint64_t broadcast_bytes_max = 0;
-  // Ranks share memory only where this is equal. If empty, it is detected (same
-  // kernel, same PID namespace, same user).
+  // Ranks with the same `host` share memory. If empty, ranks share memory if
+  // they have the same kernel, PID namespace and user.
   std::string host;
 };
 
@@ -68,7 +69,7 @@ struct ReadTogetherResult {
   std::string note;
 };
 
-// `checkpoint` may have any format.
+// Reads `requests` from a checkpoint of any format.
 Result<ReadTogetherResult> ReadTogether(
     const Checkpoint& checkpoint, const std::vector<TogetherRequest>& requests,
     ProcessGroup& group, const ReadTogetherOptions& options = {});

@@ -36,15 +36,16 @@ enum class RestoreType : uint8_t {
 
 struct RestoreArgs {
   RestoreType restore_type = RestoreType::kAsSaved;
-  // Elements are cast to it as TensorStore casts; absent: no cast.
+  // Elements are cast to this dtype, as TensorStore casts. Absent: no cast.
   std::optional<DType> dtype;
 };
 
 struct ArrayRestoreArgs {
   RestoreType restore_type = RestoreType::kJaxArray;
   std::optional<DType> dtype;
-  // `mesh` with `mesh_axes` makes a NamedSharding, and overrides `sharding`. If
-  // all are absent, the sharding recorded in `_sharding` is used.
+  // `mesh` and `mesh_axes` together make a NamedSharding, which overrides
+  // `sharding`. If all three are absent, the sharding recorded in `_sharding`
+  // is used.
   std::optional<Mesh> mesh;
   std::optional<PartitionSpec> mesh_axes;
   std::optional<Sharding> sharding;
@@ -52,16 +53,16 @@ struct ArrayRestoreArgs {
   // match.
   std::optional<Shape> global_shape;
   std::optional<Shape> shape;
-  // If false, a shape other than the stored one pads with zeros or truncates at
-  // the end of each dimension. If true, it is refused.
+  // If true, a shape other than the stored shape is refused. If false, the
+  // array is padded with zeros, or truncated, at the end of each dimension.
   bool strict = true;
 };
 
-// One process reads the data of one replica; with a single process the same as
+// In Orbax, only one replica reads the data. With a single process, the same as
 // ArrayRestoreArgs.
 struct SingleReplicaArrayRestoreArgs : ArrayRestoreArgs {
   std::optional<Sharding> single_replica_sharding;
-  // From older releases and ignored: the handler's options are used.
+  // Ignored; older releases of Orbax had these. The handler's options are used.
   std::optional<int64_t> replica_axis_index = 0;
   std::optional<int64_t> primary_replica_id = 0;
 };
@@ -71,18 +72,18 @@ using AnyRestoreArgs =
 // By parameter name (keys joined with "."); missing names get the defaults.
 using RestoreArgsMap = std::map<std::string, AnyRestoreArgs>;
 
-// The dtype that the arguments ask for, whatever their type.
+// Returns the dtype that the arguments request, whatever their type.
 std::optional<DType> RestoreDType(const AnyRestoreArgs& args);
 RestoreType RestoreTypeOf(const AnyRestoreArgs& args);
-// Null for plain RestoreArgs.
+// Returns null for plain RestoreArgs.
 const ArrayRestoreArgs* AsArrayRestoreArgs(const AnyRestoreArgs& args);
 
-// The sharding given by `mesh` and `mesh_axes`, or else by `sharding`.
+// Returns the sharding given by `mesh` and `mesh_axes`, or else by `sharding`.
 std::optional<Sharding> WantedSharding(const ArrayRestoreArgs& args);
 
-// InvalidArgument "If `shape` and `global_shape` are both provided, they must
-// match."; a mesh without mesh_axes, or the reverse, is accepted (Orbax ignores
-// it).
+// Fails with InvalidArgument "If `shape` and `global_shape` are both provided,
+// they must match." A mesh without mesh_axes, or the reverse, is accepted:
+// Orbax ignores it.
 Status CheckRestoreArgs(const AnyRestoreArgs& args);
 
 }  // namespace holdfast

@@ -1,10 +1,11 @@
 // Shape: the extents, origin or strides of an array, one integer per dimension.
-// It is used like a std::vector<int64_t>, and holds up to kInlineRank elements
-// without an allocation, because a view and a box are made for every chunk.
+// A Shape is used like a std::vector<int64_t>. It holds up to kInlineRank
+// elements without an allocation, because the engine makes several Shapes for
+// every chunk.
 //
 // Thread-safety: a value. Iterators are pointers, and are invalidated like a
 // vector's.
-// Errors: throws bad_alloc where a vector does.
+// Errors: throws std::bad_alloc when a vector would.
 #pragma once
 
 #include <algorithm>
@@ -147,7 +148,8 @@ class Shape {
       heap_ = other.heap_;
     }
   }
-  // Moves the elements from `at` on up by `count` places; returns the gap.
+  // Moves the elements from `at` to the end up by `count` places, and returns
+  // where the gap begins.
   int64_t* MakeGap(const int64_t* at, size_t count) {
     const ptrdiff_t index = at - begin();
     reserve(size_ + count);
@@ -159,7 +161,7 @@ class Shape {
   void Grow(size_t rank);
 
   uint32_t size_ = 0;
-  uint32_t capacity_ = kInlineRank;  // more than kInlineRank: on the heap
+  uint32_t capacity_ = kInlineRank;  // if larger, elements are on the heap
   union {
     int64_t inline_[kInlineRank] = {};
     int64_t* heap_;

@@ -1,21 +1,20 @@
-// Plans which process holds, writes and needs which part of a sharded array.
-// Any process can compute the plan of any process, with the same result and
-// without a message.
+// Plans which parts of a sharded array each process holds, writes and needs.
+// Any process can compute any process's plan, with the same result and without
+// messages.
 //
 //   auto mine = ShardPlanner::OfRank(sharding, {.ids_per_process = 4}, rank);
 //   for (each array) {
-//   // The same on all ranks; then the part of this rank's devices.
-//     auto layout = mine->Layout(shape, element_bytes, {});
-//     auto shares = mine->Shares(shape, *layout);
+//     auto layout = mine->Layout(shape, element_bytes, {});  // same everywhere
+//     auto shares = mine->Shares(shape, *layout);  // of this rank's devices
 //   }
 //
 // The devices that hold the same box are its replicas. Either replica 0 writes
 // the complete box, or each replica writes a slice of it. This is Orbax's rule,
-// so chunks are the same as Orbax's.
+// so chunks have Orbax's shapes.
 // Source: orbax-checkpoint 0.12.8, _src/serialization/replica_slices.py.
 //
-// A planner is made once per sharding; each array then takes time in proportion
-// to the number of devices the planner was made for, not to the size of the
+// Make a planner once per sharding. Each array then takes time in proportion to
+// the number of devices that the planner was made for, not to the size of the
 // mesh.
 //
 // Thread-safety: values; const methods may run concurrently.
@@ -53,26 +52,26 @@ Result<int64_t> RankOfDevice(const DeviceProcesses& processes,
                              int64_t device_id);
 
 // Assigns all devices of the shardings, by ascending id, to `process_count`
-// processes in contiguous blocks of equal size. InvalidArgument when the number
-// of devices is not divisible by it.
+// processes in contiguous blocks of equal size. InvalidArgument if the number
+// of devices is not divisible by `process_count`.
 Result<DeviceProcesses> EvenProcesses(std::span<const Sharding> shardings,
                                       int64_t process_count);
 
-// Orbax's options of these names.
+// Orbax's options with the same names.
 struct ReplicaOptions {
-  // Orbax's default, except on GPUs; Orbax also does not slice small arrays in
-  // pinned host memory.
+  // True is Orbax's default, except on GPUs. Orbax also does not slice small
+  // arrays in pinned host memory.
   bool use_replica_parallel = true;
   // If slices would be smaller, replica 0 writes the complete box.
   int64_t min_slice_bytes = 0;
-  // The most replicas that write.
+  // At most this many replicas write.
   int64_t max_replicas = std::numeric_limits<int64_t>::max();
 };
 
-// How an array is cut; the same for all devices.
+// How an array is cut. This is the same for all devices.
 struct WriteLayout {
   Shape shard_shape;          // of the box that a device holds
-  Shape write_shape;          // of the part that a device writes, if it does
+  Shape write_shape;          // of the part that a writing device writes
   int64_t replica_count = 1;  // devices that hold the same box
   // Replicas 0 to writer_count - 1 write slices.
   int64_t writer_count = 1;
@@ -84,9 +83,9 @@ struct WriteLayout {
 
 // One device's part in one array.
 struct DeviceShare {
-  DeviceShard shard;  // what it holds
-  // The origin, in the complete array, of the part that it writes, which has
-  // the shape WriteLayout::write_shape; absent if it writes nothing.
+  DeviceShard shard;  // the part that the device holds
+  // Where the part that the device writes begins in the complete array; its
+  // shape is WriteLayout::write_shape. Absent if the device writes nothing.
   std::optional<Shape> write_origin;
 
   bool operator==(const DeviceShare&) const = default;
@@ -94,21 +93,22 @@ struct DeviceShare {
 
 class ShardPlanner {
  public:
-  // Plans for all devices.
+  // Makes a planner for all devices.
   static Result<ShardPlanner> OfAll(const Sharding& sharding);
-  // Plans for the devices of one process, which may have none. REQUIRES: rank
-  // >= 0.
+  // Makes a planner for the devices of one process, which may have no devices.
+  // REQUIRES: rank >= 0.
   static Result<ShardPlanner> OfRank(const Sharding& sharding,
                                      const DeviceProcesses& processes,
                                      int64_t rank);
 
-  // One shard per device, in the mesh's order.
+  // Returns one shard per device, in the mesh's order.
   Result<std::vector<DeviceShard>> Boxes(const Shape& array_shape) const;
-  // The time does not grow with the number of devices.
+  // Returns how the array is cut. The time does not grow with the number of
+  // devices.
   Result<WriteLayout> Layout(const Shape& array_shape, int64_t element_bytes,
                              const ReplicaOptions& options) const;
-  // One share per device, in the mesh's order. `layout` is the result of Layout
-  // for the same shape.
+  // Returns one share per device, in the mesh's order. `layout` is the result
+  // of Layout for the same shape.
   Result<std::vector<DeviceShare>> Shares(const Shape& array_shape,
                                           const WriteLayout& layout) const;
 
@@ -129,9 +129,9 @@ class ShardPlanner {
   DeviceShard ShardOf(const Device& device, const Shape& array_shape,
                       const Cut& cut) const;
 
-  // Has no device ids: they are in devices_.
+  // Its mesh has no device ids; those are in devices_.
   NamedSharding sharding_;
-  std::vector<std::vector<size_t>> spec_axes_;  // by entry of the spec
+  std::vector<std::vector<size_t>> spec_axes_;  // axes of each spec entry
   std::vector<Device> devices_;
 };
 
@@ -142,7 +142,8 @@ struct ChunkNeed {
   int64_t need_elements = 0;  // in the boxes; shared elements count once
 };
 
-// REQUIRES: boxes inside the array; chunk extents of at least 1.
+// Returns what must be read to get the boxes. REQUIRES: the boxes are inside
+// the array, and the chunk's extents are at least 1.
 ChunkNeed NeedOfBoxes(const Shape& array_shape, const Shape& chunk_shape,
                       std::span<const DeviceShard> boxes);
 

@@ -1,5 +1,5 @@
-// Shardings: which box of an array each device holds, as defined by JAX and
-// recorded in the entries of `_sharding`.
+// Shardings: which box of an array each device holds, as JAX defines it and the
+// file `_sharding` records it.
 //
 //   NamedSharding rows{{.axis_names = {"data", "model"}, .shape = {4, 2}},
 //                      {{"data"}}};
@@ -9,8 +9,8 @@
 // Errors: InvalidArgument, with JAX's messages, for a spec that does not fit
 // (an axis that the mesh lacks, an axis used twice, an extent that is not
 // divisible by the number of devices) and for PositionalSharding, which JAX has
-// dropped; DataLoss for malformed text; Unimplemented for types that Orbax does
-// not restore either.
+// dropped; DataLoss for malformed text; Unimplemented for other types, which
+// Orbax does not restore either.
 #pragma once
 
 #include <cstdint>
@@ -65,17 +65,17 @@ struct DeviceShard {
   bool operator==(const DeviceShard&) const = default;
 };
 
-// One shard per device, in the mesh's order. A single device's id is the number
-// at the end of its name.
+// Returns one shard per device, in the mesh's order. A single device's id is
+// the number at the end of its name.
 Result<std::vector<DeviceShard>> ShardBoxes(const Sharding& sharding,
                                             const Shape& array_shape);
 
-// The text of an entry in `_sharding`, byte for byte as Orbax writes it.
-// REQUIRES: a sharding that ShardBoxes accepts, or that ShardingFromJson
-// returned.
+// Returns the text of an entry in `_sharding`, byte for byte as Orbax writes
+// it. REQUIRES: ShardBoxes accepts the sharding, or ShardingFromJson returned
+// it.
 std::string ShardingToJson(const Sharding& sharding);
-// Reads every version of such an entry: old versions have no axis types and no
-// devices.
+// Parses such an entry in any version of the format; old versions have no axis
+// types and no devices.
 // Source: orbax-checkpoint 0.12.8, _src/metadata/sharding.py.
 Result<Sharding> ShardingFromJson(std::string_view text);
 

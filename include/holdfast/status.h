@@ -36,7 +36,7 @@ enum class StatusCode : uint8_t {
   kInternal = 13,           // a bug in holdfast
 };
 
-// "DATA_LOSS" for kDataLoss, and so on.
+// Returns the code's name: "DATA_LOSS" for kDataLoss, and so on.
 std::string_view StatusCodeName(StatusCode code);
 
 class [[nodiscard]] Status {
@@ -50,11 +50,11 @@ class [[nodiscard]] Status {
   std::string_view message() const {
     return rep_ ? std::string_view(rep_->message) : std::string_view();
   }
-  // "OK" or "DATA_LOSS: message".
+  // Returns "OK", or text such as "DATA_LOSS: message".
   std::string ToString() const;
 
-  // The same code, with `context` and ": " before the message. Ok stays ok.
-  // Each layer adds at most one context.
+  // Returns a status with the same code, and with `context` and ": " before the
+  // message. Ok stays ok. Each layer adds at most one context.
   Status WithContext(std::string_view context) const;
 
  private:
@@ -79,7 +79,7 @@ Status DeadlineExceededError(std::string message);
 Status DataLossError(std::string message);
 Status InternalError(std::string message);
 
-// Either a value or the Status (never ok) that says why it is absent.
+// Either a value, or a Status (never ok) that says why there is no value.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -24,11 +24,11 @@ namespace holdfast HOLDFAST_EXPORT {
 
 inline constexpr int kRankMax = 32;
 
-// Product of the extents; INT64_MAX on overflow.
+// Returns the product of the extents; INT64_MAX on overflow.
 int64_t ElementCount(const Shape& shape);
-// Strides in bytes of a C-order array of this shape.
+// Returns the strides, in bytes, of a C-order array of this shape.
 Shape ContiguousStrides(const Shape& shape, size_t element_bytes);
-// "(2, 3)", "()", as Python prints a tuple of ints.
+// Returns the shape as Python prints a tuple of ints: "(2, 3)", "()".
 std::string ShapeToString(const Shape& shape);
 
 struct ConstArrayView {
@@ -37,8 +37,8 @@ struct ConstArrayView {
   Shape shape;
   Shape strides;  // bytes, same rank as shape
 
-  // The elements in C order, as values of a C++ type that DTypeOf supports.
-  // InvalidArgument when T does not match the dtype, the view is not
+  // Returns the elements in C order, as values of a C++ type that DTypeOf
+  // supports. InvalidArgument when T does not match the dtype, the view is not
   // contiguous, its memory is not aligned for T, or a bool is neither 0 nor 1.
   template <typename T>
   Result<std::span<const T>> As() const;
@@ -50,19 +50,18 @@ struct ArrayView {
   Shape shape;
   Shape strides;  // bytes, same rank as shape
 
-  operator ConstArrayView() const {  // NOLINT: a view of more is a view of less
+  operator ConstArrayView() const {  // NOLINT: only gives up write access
     return {dtype, data, shape, strides};
   }
-  // As ConstArrayView::As.
+  // Like ConstArrayView::As.
   template <typename T>
   Result<std::span<T>> As() const;
 };
 
-// True when the elements are stored in C order without gaps.
+// Returns true if the elements are stored in C order without gaps.
 bool IsContiguous(const ConstArrayView& view);
-// Ok when the view's elements can be used as contiguous values of a C++ type
-// with this dtype and alignment (ConstArrayView::As); otherwise the reason why
-// not.
+// Returns ok if ConstArrayView::As can return the view's elements as values of
+// a C++ type with this dtype and alignment; otherwise the reason why not.
 Status CheckElements(const ConstArrayView& view, DType dtype,
                      size_t alignment_bytes);
 
@@ -70,20 +69,24 @@ Status CheckElements(const ConstArrayView& view, DType dtype,
 class Array {
  public:
   Array() = default;
-  // C-order array with uninitialised elements; memory is touched lazily.
-  // REQUIRES: every extent >= 0. ResourceExhausted when memory is short.
+  // Makes a C-order array with uninitialized elements, without touching its
+  // memory. REQUIRES: every extent >= 0. ResourceExhausted when memory is
+  // short.
   static Result<Array> Allocate(DType dtype, Shape shape);
-  // Copies `bytes` (C order, little endian). REQUIRES: exact size.
+  // Copies the elements from `bytes` (C order, little endian). REQUIRES:
+  // `bytes` holds all elements of `shape`.
   static Array FromBytes(DType dtype, Shape shape, const void* bytes);
   // Copies a vector, span or std::array of a C++ type that DTypeOf supports.
   // The result has one dimension, or the given shape in C order;
-  // InvalidArgument when that shape has a different number of elements. (A
-  // std::vector<bool> has no bools to copy.)
+  // InvalidArgument when that shape has a different number of elements. A
+  // std::vector<bool> does not work, because it does not store its elements as
+  // bools.
   template <typename Values>
   static Array Of(const Values& values);
   template <typename Values>
   static Result<Array> Of(const Values& values, Shape shape);
-  // Borrows memory that `owner` keeps alive (null owner: the caller does).
+  // Refers to memory that `owner` keeps alive. If `owner` is null, the caller
+  // must keep the memory alive.
   static Array Borrow(ConstArrayView view, std::shared_ptr<const void> owner);
   // Like Borrow, for memory that nobody can write to.
   static Array BorrowReadOnly(ConstArrayView view,
@@ -92,16 +95,18 @@ class Array {
   DType dtype() const { return view_.dtype; }
   const Shape& shape() const { return view_.shape; }
   int64_t element_count() const { return ElementCount(view_.shape); }
-  // Bytes of the elements themselves, whatever the strides.
+  // Returns the size of all elements, not counting gaps between them.
   size_t byte_count() const;
   const ConstArrayView& view() const { return view_; }
   bool is_read_only() const { return is_read_only_; }
-  // As ConstArrayView::As; valid as long as an Array shares the memory.
+  // Like ConstArrayView::As. The result is valid as long as an Array shares the
+  // memory.
   template <typename T>
   Result<std::span<const T>> As() const {
     return view_.As<T>();
   }
-  // Only for an Array from Allocate/FromBytes whose owner is not shared yet.
+  // REQUIRES: the Array comes from Allocate, FromBytes or Of, and no other
+  // Array shares its memory yet.
   ArrayView mutable_view();
 
  private:

@@ -43,7 +43,8 @@ enum class KeyKind : uint8_t {
   kInteger,  // of a dict: Python's int, in decimal
 };
 
-// True for the decimal text of an int64: "0", "-12"; not "007", "+1" or "".
+// Returns true for the decimal text of an int64: "0", "-12"; not "007", "+1" or
+// "".
 bool IsIntegerText(std::string_view text);
 
 enum class NodeKind : uint8_t { kDict, kList, kTuple, kNamedTuple, kLeaf };
@@ -54,7 +55,7 @@ enum class LeafKind : uint8_t {
   kString,
   kBytes,  // read from old msgpack checkpoints only
   kNone,
-  kPlaceholder,  // Python's Ellipsis: "leave this one out"
+  kPlaceholder,  // Python's Ellipsis: "leave this leaf out"
   kReference,    // the value is stored elsewhere, under this parameter name
   kExternal,     // a TypeHandler stores it: only its value_type is recorded
   kObject,  // a value of the caller's own C++ type; a TypeHandler stores it
@@ -73,14 +74,14 @@ inline constexpr std::string_view kSingleDeviceShardingJson =
 // How one jax.Array leaf was laid out in the program that saves it. Many leaves
 // may share one ArrayTraits.
 struct ArrayTraits {
-  // In the JSON form of `_sharding`. If empty, the array has no entry there.
+  // The array's entry in `_sharding`, as JSON. If empty, the array has no entry
+  // there.
   std::string sharding_json = std::string(kSingleDeviceShardingJson);
   // The implementation of a typed PRNG key ("threefry2x32"); the array then
   // holds the key data. Empty if the array is not a key.
   std::string prng_impl;
-  // The shape that one process writes as a unit, which is also the largest
-  // chunk: the shape of a shard after Orbax's replica slicing. If empty, the
-  // array's own shape.
+  // The shape of the pieces that processes write: a shard after Orbax's replica
+  // slicing. A chunk is never larger. If empty, the array's own shape.
   Shape write_shape;
 
   bool operator==(const ArrayTraits&) const = default;
@@ -92,7 +93,7 @@ struct ArrayShard {
   Array array;
 };
 
-struct StoredChunks;  // the engine's own
+struct StoredChunks;  // internal
 
 // Reads the elements of an array that is not in memory, when a save needs them.
 //
@@ -100,11 +101,11 @@ struct StoredChunks;  // the engine's own
 class ArrayReader {
  public:
   virtual ~ArrayReader() = default;
-  // Fills `target` with the box of its shape that starts at `origin`. The
-  // target has the array's dtype.
+  // Fills `target` with the box that starts at `origin` and has the target's
+  // shape. The target has the array's dtype.
   virtual Status Read(const Shape& origin, const ArrayView& target) const = 0;
-  // If not null, the chunks that files already hold, which a save refers to
-  // instead of reading and writing them.
+  // Returns the chunks that files already hold, or null. A save refers to these
+  // chunks instead of reading and writing them.
   virtual const StoredChunks* stored() const { return nullptr; }
 };
 
@@ -122,7 +123,7 @@ struct Scalar {
     std::memcpy(scalar.bytes.data(), &value, sizeof value);
     return scalar;
   }
-  // The element's bytes as a T. REQUIRES: T is the C++ type of `dtype`.
+  // Returns the element's bytes as a T. REQUIRES: T is the C++ type of `dtype`.
   template <typename T>
   T As() const {
     static_assert(sizeof(T) <= 16);
@@ -140,7 +141,7 @@ class Tree {
   using Member = std::pair<std::string, Tree>;
 
   Tree() : node_(LeafKind::kNone) {}
-  // The conversions are implicit so that a literal reads like the Python one.
+  // These conversions are implicit so that a literal looks like Python's.
   Tree(Array array);             // NOLINT: a numpy array
   Tree(Scalar scalar);           // NOLINT
   Tree(std::string text);        // NOLINT
@@ -156,35 +157,37 @@ class Tree {
       : Tree(OfIntegral(value)) {}
 
   static Tree Dict(std::vector<Member> members = {});
-  // A dict whose keys are integers, as in the state of torch's optimizers.
+  // Makes a dict whose keys are integers, as a torch optimizer's state has.
   static Tree IntegerDict(std::vector<std::pair<int64_t, Tree>> members);
   static Tree List(std::vector<Tree> items = {});
   static Tree Tuple(std::vector<Tree> items = {});
-  // `module` and `type_name` are Python's __module__ and __qualname__. Without
-  // a type_name, makes a node of some other class whose children have names.
+  // Makes a named tuple. `module` and `type_name` are Python's __module__ and
+  // __qualname__. Without a type_name, makes a node of some other class whose
+  // children have names.
   static Tree NamedTuple(std::string module, std::string type_name,
                          std::vector<Member> fields = {});
-  // A node of some other class whose children have positions; it is stored like
-  // a tuple.
+  // Makes a node of some other class whose children have positions. It is
+  // stored like a tuple.
   static Tree Positional(std::vector<Tree> items = {});
-  // An array on one CPU device, unless `traits` are given.
+  // Makes a jax.Array. Without `traits`, it is on one CPU device.
   static Tree JaxArray(Array array,
                        std::shared_ptr<const ArrayTraits> traits = {});
-  // An array of `shape` whose shards are separate in memory and together cover
-  // it exactly once (Save refuses gaps and overlaps). REQUIRES: one dtype, at
-  // least one shard, shards inside `shape`.
+  // Makes an array of `shape` from shards that are separate in memory. Together
+  // they must cover the array exactly once: Save refuses gaps and overlaps.
+  // REQUIRES: at least one shard; all shards have the same dtype and are inside
+  // `shape`.
   static Tree ShardedArray(Shape shape, std::vector<ArrayShard> shards,
                            std::shared_ptr<const ArrayTraits> traits);
-  // The part of a sharded array that one of several processes holds, which may
-  // be no shard at all. kNumpy records it as a numpy array, which can be
-  // restored without a sharding; only the write_shape of the traits is then
-  // used.
+  // Makes the part of a sharded array that one of several processes holds.
+  // `shards` may be empty. With kNumpy, the array is recorded as a numpy array,
+  // which can be restored without a sharding; of the traits, only write_shape
+  // is then used.
   static Tree ShardedArray(DType dtype, Shape shape,
                            std::vector<ArrayShard> shards,
                            std::shared_ptr<const ArrayTraits> traits,
                            ArrayKind kind = ArrayKind::kJax);
-  // An array whose elements are read from `reader` in parts while it is saved.
-  // It has no array(). With kNumpy, no traits may be given.
+  // Makes an array whose elements are read from `reader` in parts while it is
+  // saved. It has no array(). With kNumpy, no traits may be given.
   static Tree DeferredArray(DType dtype, Shape shape,
                             std::shared_ptr<const ArrayReader> reader,
                             ArrayKind kind = ArrayKind::kNumpy,
@@ -193,53 +196,55 @@ class Tree {
   static Tree Placeholder();
   static Tree ByteString(std::string bytes);
   static Tree Reference(std::string param_name);
-  // A leaf that a TypeHandler has stored, or will store: Save writes only its
-  // entry in `_METADATA`, with this value_type.
+  // Makes a leaf that a TypeHandler has stored, or will store. Save writes only
+  // its entry in `_METADATA`, with this value_type.
   static Tree External(std::string value_type);
-  // Copies share the object. Save refuses it: PyTreeCheckpointHandler passes it
-  // to the TypeHandler for its type.
+  // Makes a leaf of the caller's own type. Copies share the object. Save
+  // refuses such a leaf; PyTreeCheckpointHandler passes it to the TypeHandler
+  // for its type.
   static Tree Object(std::any object);
 
   NodeKind kind() const;
   bool is_leaf() const { return kind() == NodeKind::kLeaf; }
   bool is_sequence() const;
   bool is_mapping() const { return !is_leaf() && !is_sequence(); }
-  // A node of a class that is neither a dict, a list, a tuple nor a named
-  // tuple.
+  // True for a node of a class that is neither a dict, a list, a tuple nor a
+  // named tuple.
   bool is_other_class() const;
-  // A container without children.
+  // True for a container without children.
   bool is_empty_container() const { return !is_leaf() && size() == 0; }
 
   // Containers. A leaf has no children.
   size_t size() const;
   const std::vector<Tree>& children() const;
-  // One key per child for dicts and named tuples; empty for sequences.
+  // Returns one key per child for dicts and named tuples; empty for sequences.
   const std::vector<std::string>& keys() const;
   // REQUIRES: i < size().
   KeyKind key_kind(size_t i) const;
-  // A child by key, or by decimal index in a sequence; null when it is missing.
-  // Takes time linear in size().
+  // Returns the child with this key, which in a sequence is its decimal index;
+  // null if the child does not exist. Takes time linear in size().
   const Tree* Find(std::string_view key) const;
   const Tree* FindPath(const std::vector<std::string>& path) const;
-  // REQUIRES: a dict or named tuple without this key (Flatten reports
-  // duplicates); not kIndex, and kInteger only for an IsIntegerText.
+  // Adds a child to a dict or named tuple. REQUIRES: the key is new (Flatten
+  // reports duplicates); `kind` is not kIndex, and is kInteger only if
+  // IsIntegerText(key).
   void Add(std::string key, Tree child, KeyKind kind = KeyKind::kName);
-  // REQUIRES: a list or tuple.
+  // REQUIRES: this is a list or tuple.
   void Append(Tree child);
   // REQUIRES: index < size().
   Tree& mutable_child(size_t index);
-  // REQUIRES: a named tuple.
+  // REQUIRES: this is a named tuple.
   const std::string& type_module() const;
   const std::string& type_name() const;
 
   // Leaves.
   LeafKind leaf_kind() const;
   bool is_none() const { return is_leaf() && leaf_kind() == LeafKind::kNone; }
-  // REQUIRES: the leaf kind in the name. For a sharded array, array() returns
-  // its first shard, which must exist.
+  // Each function below REQUIRES the kind of leaf that its name says. For a
+  // sharded array, array() returns its first shard, which must exist.
   const Array& array() const;
   ArrayKind array_kind() const;
-  // The dtype of the complete array.
+  // Returns the dtype of the complete array.
   DType array_dtype() const;
   const Shape& array_shape() const;
   bool is_sharded() const;
@@ -247,14 +252,14 @@ class Tree {
   const std::vector<ArrayShard>& shards() const;
   // Null unless the array is deferred.
   const ArrayReader* reader() const;
-  // The default traits if the array was given none.
+  // Returns the default traits if the array was made without traits.
   const ArrayTraits& array_traits() const;
   std::string_view sharding_json() const {
     return array_traits().sharding_json;
   }
   const Scalar& scalar() const;
-  // The text of a kString, the bytes of a kBytes, the name of a kReference, the
-  // value_type of a kExternal.
+  // Returns the text of a kString, the bytes of a kBytes, the name of a
+  // kReference, or the value_type of a kExternal.
   const std::string& text() const;
   const std::any& object() const;
 
@@ -299,16 +304,17 @@ class Tree {
   static Tree FromMembers(NodeKind kind, std::vector<Member> members);
   static Tree FromItems(NodeKind kind, std::vector<Tree> items);
 
-  // A plain LeafKind stands for a leaf without a value: None or Placeholder.
+  // A LeafKind here is a leaf without a value: None or Placeholder.
   std::variant<LeafKind, Container, ArrayLeaf, Scalar, TextLeaf,
                std::shared_ptr<const std::any>>
       node_;
 };
 
-// True for the same containers with keys of the same kinds in the same order,
-// and equal leaves. Arrays are equal when their kind, traits, dtype, shape and
-// every element's bytes are equal, however their elements are divided into
-// shards. An object or a deferred array is equal only to itself.
+// Returns true if both trees have the same containers, with the same keys of
+// the same kinds in the same order, and equal leaves. Arrays are equal if their
+// kind, traits, dtype, shape and every element's bytes are equal, however their
+// elements are divided into shards. An object or a deferred array is equal only
+// to itself.
 bool operator==(const Tree& a, const Tree& b);
 
 }  // namespace holdfast

@@ -9,10 +9,9 @@
 // Thread-safety: pure functions; callbacks run on the caller's thread.
 // Ownership: results own their nodes and share the memory of array leaves.
 // Errors: InvalidArgument where Orbax's functions raise ValueError, TypeError
-// or AssertionError, and NotFound where they raise KeyError, with their
-// messages as far as these mention keys rather than Python classes. All
-// functions refuse what Flatten refuses: duplicate keys, text that is not
-// UTF-8, more than kTreeDepthMax levels.
+// or AssertionError, and NotFound where they raise KeyError. Messages are
+// Orbax's, except where Orbax mentions Python classes. All functions refuse
+// duplicate keys, text that is not UTF-8, and more than kTreeDepthMax levels.
 #pragma once
 
 #include <functional>
@@ -33,40 +32,40 @@ using TreePath = std::vector<std::string>;
 // Leaves by path.
 using FlatDict = std::vector<std::pair<TreePath, Tree>>;
 
-// The name of ("a", "0"): its keys joined with `sep`.
+// Returns the keys joined with `sep`.
 std::string StrKeypath(const TreePath& keypath, std::string_view sep = ".");
 
-// The leaves in JAX's order. None and empty containers count as leaves only
-// with `keep_empty_nodes`.
+// Returns the leaves in JAX's order. None and empty containers count as leaves
+// only with `keep_empty_nodes`.
 Result<FlatDict> ToFlatDict(const Tree& tree, bool keep_empty_nodes = false);
 
-// The inverse of ToFlatDict. With a target, returns the target's containers
-// with the value from `flat_dict` at each leaf; NotFound "('a', 'b')" where
-// `flat_dict` has no such path. Without a target, returns dicts in the order of
-// the paths.
+// Inverts ToFlatDict. With a target, returns the target's containers with the
+// value from `flat_dict` at each leaf; NotFound "('a', 'b')" if `flat_dict`
+// lacks a path. Without a target, returns dicts in the order of the paths.
 Result<Tree> FromFlatDict(const FlatDict& flat_dict,
                           const Tree* target = nullptr);
 
-// The tree as dicts and lists only, as `_METADATA` stores it: tuples become
-// lists and named tuples become dicts. InvalidArgument when the tree has no
-// leaves.
+// Returns the tree with only dicts and lists, as `_METADATA` stores it: tuples
+// become lists, and named tuples become dicts. InvalidArgument if the tree has
+// no leaves.
 Result<Tree> SerializeTree(const Tree& tree, bool keep_empty_nodes = false);
 
-// The target's containers with the values of a serialized tree. NotFound where
-// `serialized` lacks a path of the target. With `keep_empty_nodes`, values at
-// the target's None leaves and empty containers are used as well.
+// Returns the target's containers with the values of a serialized tree.
+// NotFound if `serialized` lacks a path of the target. With `keep_empty_nodes`,
+// also uses the values at the target's None leaves and empty containers.
 Result<Tree> DeserializeTree(const Tree& serialized, const Tree& target,
                              bool keep_empty_nodes = false);
 
-// The tree with each leaf replaced by its parameter name (keys joined with
-// ".").
+// Returns the tree with each leaf replaced by its parameter name (keys joined
+// with ".").
 Result<Tree> GetParamNames(const Tree& tree, bool include_empty_nodes = true);
 
-// One tree with the leaves of all `trees`; later trees win. Empty containers
-// are left out. `target` as in FromFlatDict.
+// Returns one tree with the leaves of all `trees`. If several trees have a
+// leaf, the last one's is used. Empty containers are left out. `target` is as
+// in FromFlatDict.
 Result<Tree> MergeTrees(const std::vector<Tree>& trees,
                         const Tree* target = nullptr);
-// The last tree's leaves at the paths that all trees have.
+// Returns the last tree's leaves at the paths that all trees have.
 Result<Tree> IntersectTrees(const std::vector<Tree>& trees,
                             const Tree* target = nullptr);
 
@@ -78,39 +77,45 @@ struct TreeDiff {
   const Tree* rhs = nullptr;
   // "opt[0].mu"; empty for the root.
   std::string place;
-  // The text that FormatTreeDifference prints: the value; the class, where the
-  // two kinds differ; class and length, where two sequences differ in length;
-  // or "MISSING".
+  // The text that FormatTreeDifference prints: the value; the class, if the two
+  // kinds differ; the class and length, if two sequences differ in length; or
+  // "MISSING".
   std::string lhs_text;
   std::string rhs_text;
 };
 
-// Where `a` and `b` differ, in JAX's order; empty if they are equal. Leaves
-// that both trees have are compared by `leaves_equal`, or by their types if it
-// is empty. Borrows the trees.
+// Returns where `a` and `b` differ, in JAX's order; empty if they are equal.
+// Leaves that both trees have are compared by `leaves_equal`, or by their types
+// if `leaves_equal` is empty. The result refers to the trees.
 Result<std::vector<TreeDiff>> TreeDifference(
     const Tree& a, const Tree& b,
     const std::function<bool(const Tree&, const Tree&)>& leaves_equal = {});
 
-// The differences as Orbax prints them, separated by empty lines: "params.w:\n
-// - Source: ...\n    - Target: MISSING". A difference between the roots has the
-// heading "Mismatch:" and the given labels.
+// Returns the differences as Orbax prints them, separated by empty lines:
+//
+//   params.w:
+//       - Source: ...
+//       - Target: MISSING
+//
+// Only a difference between the roots, whose heading is "Mismatch:", has the
+// given labels instead of Source and Target.
 std::string FormatTreeDifference(const std::vector<TreeDiff>& differences,
                                  std::string_view source_label = "Source",
                                  std::string_view target_label = "Target");
 
-// `structure` without the parts that `template_tree` lacks, in the template's
-// containers. InvalidArgument for a key or element that `structure` lacks, or
-// for containers of different kinds. Lists match tuples; a dict matches a
-// sequence only with `allow_sequence_mapping_alignment`.
-// `trimmed_structure_callback` is called for every part that is left out. If
-// not `strict`, a part that `structure` lacks becomes a Placeholder.
+// Options of TreeTrim.
 struct TreeTrimOptions {
+  // If false, a part that `structure` lacks becomes a Placeholder.
   bool strict = true;
+  // A dict may match a sequence.
   bool allow_sequence_mapping_alignment = false;
+  // Called for every part that is left out; may be empty.
   std::function<void(const TreePath& path, const Tree& part)>
       trimmed_structure_callback;
 };
+// Returns `structure` without the parts that `template_tree` lacks, in the
+// template's containers. Lists match tuples. InvalidArgument for a key or
+// element that `structure` lacks, and for containers of different kinds.
 Result<Tree> TreeTrim(const Tree& template_tree, const Tree& structure,
                       const TreeTrimOptions& options = {});
 

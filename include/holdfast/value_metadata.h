@@ -1,5 +1,5 @@
-// The metadata that a checkpoint records about a value, available without
-// reading it: Orbax's ArrayMetadata, ScalarMetadata and StringMetadata.
+// The metadata that a checkpoint records about a value: Orbax's ArrayMetadata,
+// ScalarMetadata and StringMetadata. The value itself need not be read.
 //
 // Thread-safety: values. Units: shapes in elements.
 // Errors: none.
@@ -43,14 +43,14 @@ struct StringMetadata {
   std::string directory;
 };
 
-// For a leaf that a caller's own TypeHandler stores.
+// For a leaf that the caller's own TypeHandler stores.
 struct CustomMetadata {
   std::string name;
   std::string directory;
   std::string typestr;
 };
 
-// None and empty containers, by their typestr ("None", "Dict", ...).
+// For None and empty containers; typestr is "None", "Dict", ...
 struct EmptyMetadata {
   std::string name;
   std::string typestr;

@@ -1,7 +1,8 @@
-// The version: the macro gives the version of the headers that a program was
-// compiled with; Version() and Commit() describe the library that it runs with.
+// The version of holdfast. The macro is the version of the headers that a
+// program was compiled with; the functions describe the library that it runs
+// with.
 //
-// Thread-safety: a pure function.
+// Thread-safety: pure functions.
 #pragma once
 
 #include <string_view>
@@ -12,13 +13,13 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// "0.2.0".
+// Returns the library's version: "0.2.0".
 std::string_view Version();
-// The commit that the library was built from, as 12 hex digits; empty when it
-// was not built in a clone.
+// Returns the commit that the library was built from, as 12 hex digits. Empty
+// if it was not built in a git clone.
 std::string_view Commit();
-// The features of this processor that the library uses beyond the baseline of
-// its architecture, separated by spaces: "crc32c bmi2", "crc32c", or "".
+// Returns the features of this processor that the library uses beyond its
+// architecture's baseline, separated by spaces: "crc32c bmi2", "crc32c", or "".
 std::string_view ProcessorFeatures();
 
 }  // namespace holdfast

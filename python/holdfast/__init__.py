@@ -5,7 +5,7 @@ impossible to corrupt quietly.
 
     holdfast.save("/ckpt/7", {"params": params, "step": 7})
     tree = holdfast.load("/ckpt/7")               # dicts of numpy arrays
-    state = holdfast.load("/ckpt/7", state)       # as `state` is
+    state = holdfast.load("/ckpt/7", state)       # the same types as `state`
     rows = holdfast.open("/ckpt/7")["params.w"][0:10]
 
 It depends only on numpy, and uses jax, torch and ml_dtypes when the program

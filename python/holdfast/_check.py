@@ -50,8 +50,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MODULE:FUNCTION",
         help="called without arguments, returns the tree",
     )
-    parser.add_argument("--step", type=int, help="of a root; the newest")
-    parser.add_argument("--item", default="", help="of a composite checkpoint")
+    parser.add_argument(
+        "--step", type=int, help="step of a root; default: newest"
+    )
+    parser.add_argument(
+        "--item", default="", help="item of a composite checkpoint"
+    )
     parser.add_argument(
         "--cast", action="store_true", help="ignore differences of dtype"
     )

@@ -139,6 +139,7 @@ def convert(
         keys joined with "/", or else its complete name. The first matching
         pattern counts.
       cast: {glob: dtype} for arrays of any shape; a dtype is a name or a numpy
+        dtype. The last matching glob counts.
       shards: {glob: (n, ...)}: the number of chunks along each axis, for
         "megatron-zarr", "dcp" and "torch-dist". Other formats refuse this
         option.

@@ -212,7 +212,7 @@ class Follower:
     def _add(self, name: str, array: NumpyArray) -> None:
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise errors.InvalidArgumentError(
-                f"leaf {name!r}: an array that is followed must be contiguous"
+                f"leaf {name!r}: the array to follow must be contiguous"
                 " and writable"
             )
         self._memory[name] = array
@@ -239,7 +239,7 @@ class Follower:
             return lambda: array
         if _jax_arrays.is_key_dtype(array.dtype):
             raise errors.InvalidArgumentError(
-                f"leaf {name!r}: PRNG keys are not followed"
+                f"leaf {name!r}: a Follower does not support PRNG keys"
             )
         self._add(name, np.array(array))
         current = [array]

@@ -95,7 +95,7 @@ def layout_of(tensor: Any, name: str = "") -> Layout:
     """Returns which elements of a DTensor this process holds, and where.
 
     Raises InvalidArgumentError, naming the leaf, for placements that do not
-    tell where elements are: Partial, and unknown classes.
+    determine where the elements are: Partial, and unknown classes.
     """
     try:
         return _layout(
@@ -143,8 +143,8 @@ def _sharded_axis(placement: Any) -> tuple[int, int]:
         return placement.dim, int(placement.split_factor)
     if placement.is_partial():
         raise errors.InvalidArgumentError(
-            f"the DTensor's placement {placement} holds sums that are yet to be"
-            " made; redistribute it to Replicate or Shard first"
+            f"the DTensor's placement {placement} holds partial sums;"
+            " redistribute it to Replicate or Shard first"
         )
     raise errors.InvalidArgumentError(
         f"the DTensor's placement is {placement}, want Replicate, Shard or"

@@ -1,9 +1,12 @@
 """The compiled engine: holdfast's C++ calls with Python objects at the edges.
 
-Not public; `holdfast` and `holdfast.orbax` are. Calls that work on files give
-up the GIL, poll for signals (KeyboardInterrupt cancels the work within a
+Not public; `holdfast` and `holdfast.orbax` are. Calls that work on files
+release the GIL, poll for signals (KeyboardInterrupt cancels the work within a
 moment and leaves nothing half-committed) and raise the classes of
 `holdfast.errors`.
+
+A docstring that begins with a C++ name means that the call or class wraps it;
+the C++ header has the contract.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -13,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Unpack
 
-# phase ("plan", "write", "read", "sync", "verify", "commit"), bytes done, bytes
-# in all; called on the thread that made the call.
+# Gets the phase ("plan", "write", "read", "sync", "verify", "commit"), the
+# bytes done and the total bytes. Called on the thread that made the engine
+# call.
 ProgressFn = Callable[[str, int, int], object]
 
 class Stats:
-    """Seconds of each phase, and what moved; as `holdfast::Stats`."""
+    """`holdfast::Stats`: seconds of each phase, and counts of bytes."""
 
     plan_seconds: float
     transfer_seconds: float
@@ -35,12 +39,13 @@ class Stats:
     def __init__(self) -> None: ...
 
 class ArrayLeaf:
-    """An array other than a plain numpy leaf: what `adapt` makes of jax.Arrays.
+    """An array for `adapt` to return, such as the shards of a jax.Array.
 
-    `shards` are (origin in elements, host array) and cover `shape` once; a
-    single shard may be the whole. With `dtype` they are those of one of several
-    processes, and may be none. The host arrays are borrowed, so they must not
-    change while a tree that holds them is saved.
+    `shards` are pairs of an origin (in elements) and a host array. Together
+    they cover `shape` exactly once; a single shard may be the complete array.
+    With `dtype`, they are only this process's shards of an array that several
+    processes save, and there may be none. The host arrays are borrowed, so they
+    must not change while a tree that contains this leaf is being saved.
     """
 
     def __init__(
@@ -48,21 +53,21 @@ class ArrayLeaf:
         shape: Sequence[int],
         shards: Sequence[tuple[Sequence[int], npt.NDArray[Any]]],
         *,
-        kind: str = "jax",  # "jax" or "numpy": the value type that is recorded
-        immutable: bool = True,  # a snapshot need not copy it
+        kind: str = "jax",  # the value type to record: "jax" or "numpy"
+        immutable: bool = True,  # a snapshot need not copy the array
         sharding_json: str | None = None,  # None: no entry in `_sharding`
         prng_impl: str | None = None,
         write_shape: Sequence[int] | None = None,
-        # Given: other processes write other shards, and this one maybe none.
+        # If given, other processes write the remaining shards.
         dtype: np.dtype[Any] | None = None,
     ) -> None: ...
 
 class Node:
-    """A container other than a dict, list or tuple: keys in their own order.
+    """A container other than a dict, list or tuple. Its keys keep their order.
 
-    `kind` is "attributes" (keys are recorded like those of dicts) or
-    "sequence" (keys ignored, recorded as indices). One without children is
-    recorded as None if it has attributes, as `Tuple` else.
+    `kind` is "attributes" (keys are recorded like dict keys) or "sequence"
+    (keys are ignored, and indices are recorded). A node without children is
+    recorded as None if its kind is "attributes", and otherwise as `Tuple`.
     """
 
     def __init__(
@@ -73,18 +78,18 @@ class Node:
     ) -> None: ...
 
 class ExternalLeaf:
-    """A leaf that a type handler stores: only its value type is recorded."""
+    """A leaf that a type handler stores; only its value type is recorded."""
 
     value_type: str
 
     def __init__(self, value_type: str) -> None: ...
 
 class Tree:
-    """A tree ready to be saved; keeps references to the objects it borrows."""
+    """A tree to save. Keeps references to the objects whose memory it uses."""
 
     leaf_count: int
     byte_count: int  # decoded bytes of all arrays and scalars
-    copied_bytes: int  # what the snapshot copied
+    copied_bytes: int  # bytes that the snapshot copied
     item_documents: str  # a JSON object, or empty
 
 def build_tree(
@@ -95,27 +100,28 @@ def build_tree(
     strings: bool = True,
     int_keys: bool = False,
 ) -> Tree:
-    """Walks a pytree of dict, list, tuple, namedtuple, None, numpy arrays and
-    scalars, bool, int, float, complex, str, bytes and Ellipsis.
+    """Builds a Tree from a pytree of dict, list, tuple, namedtuple, None, numpy
+    arrays and scalars, bool, int, float, complex, str, bytes and Ellipsis.
 
-    Anything else is handed to `adapt(object, path)`, which returns an
-    ArrayLeaf, a Node, or an object of the kinds above, or raises. `path` is the
-    tuple of keys that leads there. With `snapshot` every array that may change
-    is copied, by all threads, before the call returns. Dicts are sorted by key
-    as JAX sorts them; keys become their str(), but for integers with
-    `int_keys`.
+    For any other object, calls `adapt(object, path)`, which must return an
+    ArrayLeaf, a Node, or an object of the kinds above, or raise. `path` is the
+    tuple of keys that leads to the object. With `snapshot`, every array that
+    may change is copied, with all threads, before the call returns. Dicts are
+    sorted by key as JAX sorts them. Keys become strings with str(); with
+    `int_keys`, integers stay integers.
 
-    ValueError, naming the leaf, for what cannot be saved: a tree that contains
-    itself, keys that do not compare ("Comparator raised exception while sorting
-    pytree dictionary keys."), dtypes without a stored form ('Error parsing
-    object member "dtype": Unsupported data type: "str64"'), ints beyond int64.
+    Raises ValueError, naming the leaf, for anything that cannot be saved: a
+    tree that contains itself, keys that do not compare ("Comparator raised
+    exception while sorting pytree dictionary keys."), dtypes without a stored
+    form ('Error parsing object member "dtype": Unsupported data type:
+    "str64"'), ints beyond int64.
     """
 
 class Transport(Protocol):
-    """Carries the messages of a group; called by a thread of the engine's.
+    """Carries a group's messages. The engine calls it on its own thread.
 
-    `receive` gives None when nothing came in time (seconds; 0: look only). A
-    topic is new for its pair of ranks.
+    `receive` returns None if no message comes within `timeout_seconds`; 0 only
+    looks. No two messages between the same two ranks have the same topic.
     """
 
     @property
@@ -128,8 +134,8 @@ class Transport(Protocol):
     ) -> bytes | None: ...
 
 class ProcessGroup:
-    """`holdfast::ProcessGroup`; one call at a time. An exception of the
-    transport fails the call, which raises it."""
+    """`holdfast::ProcessGroup`; one call at a time. If the transport raises an
+    exception, the call fails with this exception."""
 
     rank: int
     size: int
@@ -142,24 +148,26 @@ class ProcessGroup:
         name: str = "holdfast",
         first_call: int = 0,
         may_follow: bool = True,
-        members: Sequence[int] = (),  # of the transport's ranks; (): all
+        members: Sequence[int] = (),  # ranks of the transport; (): all
     ) -> None: ...
-    # The number of the call that goes on, or else of the next.
+    # The number of the running call, or if no call is running, of the next.
     @property
     def call_number(self) -> int: ...
-    # The number of the call that goes on, or else of the last.
+    # The ranks that failed the running or the last call, ascending, in the
+    # transport's numbering.
     @property
     def failed_ranks(self) -> list[int]: ...
-    # All meetings until end_call are one call, which fails as one.
+    # Begins a call. All exchanges (agree, all_gather, broadcast) until end_call
+    # belong to it; if one of them fails, the call fails on all ranks.
     def begin_call(self) -> None: ...
-    # `error` is told to the others where they do not know. Raises nothing.
+    # Reports `error` to ranks that do not know it yet. Raises nothing.
     def end_call(
         self,
         error: BaseException | None = None,
         *,
         wait_seconds_max: float = ...,
     ) -> None: ...
-    # Raises unless all ranks bring None.
+    # Waits for all ranks. Raises on every rank unless `error` is None on all.
     def agree(
         self, phase: str, file: str = "", error: BaseException | None = None
     ) -> None: ...
@@ -168,7 +176,7 @@ class ProcessGroup:
         phase: str,
         file: str,
         value: bytes,
-        timeout_seconds: float | None = None,  # None: the group's
+        timeout_seconds: float | None = None,  # None: as for the group
     ) -> list[bytes]: ...
     def broadcast(
         self, phase: str, file: str, root: int, value: bytes
@@ -177,19 +185,21 @@ class ProcessGroup:
 def thread_groups(
     size: int, *, timeout_seconds: float = 600, name: str = "holdfast"
 ) -> list[ProcessGroup]:
-    """Groups of ranks that are threads of this process, for tests."""
+    """Returns one group for each rank. The ranks are threads of this
+    process."""
 
 class SaveItemOptions(TypedDict, total=False):
-    """How an item is saved, whichever call does it.
+    """Options of every call that saves an item.
 
-    save_args: name -> (dtype name, chunk_byte_size, shard_axes) or these and
+    The comments give the defaults. `save_args` maps a name to (dtype name,
+    chunk_byte_size, shard_axes), or to these three followed by
     (write_chunk_shape, read_chunk_shape).
     """
 
-    zarr_format: int  # 2; of `save` 0: the format's own
+    zarr_format: int  # 2; in `save` 0, which means the format's default
     use_ocdbt: bool  # True
-    compression: str | None  # "zstd"; of `save` "planes"; or "fast", None
-    chunk_bytes_target: int  # 0: one chunk a shard, as Orbax; of `save` 8 MiB
+    compression: str | None  # "zstd"; in `save` "planes"; also "fast", None
+    chunk_bytes_target: int  # 0 (one chunk per shard); in `save` 8 MiB
     ocdbt_target_data_file_bytes: int  # 2 GiB
     item_custom_metadata: str
     item_documents: str
@@ -200,9 +210,9 @@ class SaveItemOptions(TypedDict, total=False):
     in_flight_bytes_max: int  # 256 MiB
     progress: ProgressFn | None
     support_rich_types: bool  # False
-    adopt_existing: bool  # False; keep what type handlers wrote there
-    # As handlers take it (whether, or which), instead of `compression` and
-    # `chunk_bytes_target`.
+    adopt_existing: bool  # False; True keeps files that type handlers wrote
+    # Orbax's option: whether to compress, or the codec's name. Replaces
+    # `compression` and `chunk_bytes_target`.
     use_compression: bool | str | None
     fingerprints: bool  # False
 
@@ -215,15 +225,15 @@ def save(
     custom_metadata: str = "",
     checkpointable_name: str = "state",
     also: str | None = None,  # "safetensors"
-    also_shard_bytes_max: int = 0,  # 0: the format's own
+    also_shard_bytes_max: int = 0,  # 0: the format's default
     group: ProcessGroup | None = None,
     base: str | None = None,
     anchor_every: int | None = None,
     **options: Unpack[SaveItemOptions],
 ) -> Stats:
-    """`holdfast::Save`; with a base `holdfast::SaveDelta`, with `anchor_every`
-    `holdfast::SaveInChain`, which warns where a damaged base made the step
-    whole."""
+    """`holdfast::Save`; with `base`, `holdfast::SaveDelta`; with
+    `anchor_every`, `holdfast::SaveInChain`, which warns if it wrote a full step
+    because the base is damaged."""
 
 def fingerprints(tree: Tree) -> dict[str, str]:
     """`holdfast::FingerprintsOf`."""
@@ -231,17 +241,18 @@ def fingerprints(tree: Tree) -> dict[str, str]:
 def check_replicas(
     tree: Tree, *, group: ProcessGroup | None = None
 ) -> tuple[int, int, int]:
-    """`holdfast::CompareReplicas`, and its report's Check: box_count,
-    replica_count and compared_count."""
+    """`holdfast::CompareReplicas`; raises if replicas differ.
+
+    Returns box_count, replica_count and compared_count."""
 
 def save_item(
     directory: str,
     tree: Tree,
     *,
-    anchor_every: int | None = None,  # else `holdfast::SaveItemInChain`
+    anchor_every: int | None = None,  # set: `holdfast::SaveItemInChain`
     **options: Unpack[SaveItemOptions],
 ) -> Stats:
-    """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
+    """`holdfast::SaveItem`: writes a pytree item without committing it."""
 
 def save_item_part(
     directory: str,
@@ -249,11 +260,11 @@ def save_item_part(
     *,
     rank: int,
     is_primary: bool,
-    id: str = "",  # of its database; empty: the rank
-    save_id: str = "",  # alike on all processes of one save
+    id: str = "",  # names its database; empty: the rank
+    save_id: str = "",  # the same on all processes of one save
     **options: Unpack[SaveItemOptions],
 ) -> Stats:
-    """`holdfast::SaveItemPart`: what one of several processes writes."""
+    """`holdfast::SaveItemPart`: writes one process's part of an item."""
 
 def finish_item(
     directory: str,
@@ -267,7 +278,7 @@ def finish_item(
     is_partial: bool = False,
     has_own_trees: bool = False,  # only the primary's tree has all leaves
 ) -> None:
-    """`holdfast::FinishItem`: one item of the parts of all `ranks`."""
+    """`holdfast::FinishItem`: makes one item from the parts of `ranks`."""
 
 def is_own_document(name: str) -> bool: ...
 def merge_process_databases(
@@ -286,11 +297,12 @@ def write_params(
     save_args: dict[str, tuple[Any, ...]],
     metadata_key: str | None,
     process_id: str,
-    is_replica: bool,  # to `ocdbt.process_replica_<id>`
+    is_replica: bool,  # write to `ocdbt.process_replica_<id>`
     is_partial: bool,  # other processes write the rest
     is_primary: bool,
 ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-    """`holdfast::WriteParams`: (name, write_shape, chunk_shape) of each."""
+    """`holdfast::WriteParams`: returns (name, write_shape, chunk_shape) for
+    each parameter."""
 
 # (param_name, write_shape, chunk_shape, JSON text of ext_metadata)
 _MetadataRow = tuple[str, tuple[int, ...], tuple[int, ...], str]
@@ -301,7 +313,7 @@ def add_array_metadatas(
     """`holdfast::AddArrayMetadatas`."""
 
 def read_array_metadatas(directory: str) -> dict[int, list[_MetadataRow]]:
-    """`holdfast::ReadArrayMetadatas`: rows by process."""
+    """`holdfast::ReadArrayMetadatas`: returns the rows by process."""
 
 def validate_array_metadatas(
     rows: dict[int, list[_MetadataRow]], *, process_count: int, reference: int
@@ -309,7 +321,8 @@ def validate_array_metadatas(
     """`holdfast::ValidateAllArrayMetadatas`."""
 
 def recorded_shardings(directory: str) -> dict[str, str] | None:
-    """`holdfast::RecordedShardings`: JSON texts by parameter name."""
+    """`holdfast::RecordedShardings`: returns JSON strings by parameter
+    name."""
 
 def record_shardings(directory: str, shardings: dict[str, str]) -> None:
     """`holdfast::RecordShardings`."""
@@ -330,12 +343,13 @@ def explain_missing_array(
     use_ocdbt: bool | None,
     problem: Exception | None,
 ) -> None:
-    """`holdfast::ExplainMissingArray`: raises, unless `problem` says it."""
+    """`holdfast::ExplainMissingArray`: raises Orbax's error, or nothing if
+    `problem` is the better message."""
 
 def serialize_strings(
     filename: str, params: Sequence[tuple[str, str]], texts: Sequence[str]
 ) -> None:
-    """`holdfast::StringHandler::Serialize`; params: (directory, name)."""
+    """`holdfast::StringHandler::Serialize`; `params` are (directory, name)."""
 
 def deserialize_strings(
     filename: str, params: Sequence[tuple[str, str]]
@@ -361,24 +375,27 @@ def open_stored_arrays(
     metadata_key: str,
     raise_array_data_missing_error: bool,
 ) -> Checkpoint:
-    """`holdfast::OpenStoredArrays`: one leaf a name."""
+    """`holdfast::OpenStoredArrays`: returns one leaf for each name."""
 
 def write_aggregate(path: str, tree: Tree) -> None:
-    """`holdfast::MsgpackHandler::Serialize`: a tree as one msgpack file."""
+    """`holdfast::MsgpackHandler::Serialize`: writes a tree as one msgpack
+    file."""
 
 def read_aggregate(path: str) -> Any:
-    """`holdfast::MsgpackHandler::Deserialize`; values that are stored elsewhere
-    are texts, "PLACEHOLDER://name"."""
+    """`holdfast::MsgpackHandler::Deserialize`. A value that is stored elsewhere
+    becomes the string "PLACEHOLDER://name"."""
 
 class MsgpackExtension:
-    """A value of a kind that the program defines: 0 to 127."""
+    """A value of an application-defined msgpack type; `code` is 0 to 127."""
 
     def __init__(self, code: int, data: bytes) -> None: ...
 
 def msgpack_pack(value: Any, default: Callable[[Any], Any]) -> bytes:
-    """The msgpack of None, bool, int, float, str, bytes, list, dict and
-    MsgpackExtension, of these very classes; `default` makes one of them of
-    anything else."""
+    """Returns a value in msgpack format.
+
+    None, bool, int, float, str, bytes, list, dict and MsgpackExtension are
+    packed directly, but not their subclasses. `default` converts any other
+    value to one of these classes."""
 
 def msgpack_unpack(
     data: bytes,
@@ -386,7 +403,8 @@ def msgpack_unpack(
     *,
     texts_are_bytes: bool = False,
 ) -> Any:
-    """The value of msgpack; `extension` makes those of MsgpackExtensions."""
+    """Returns the value of msgpack data. Calls `extension(code, data)` for each
+    extension value."""
 
 class PendingSave:
     """`holdfast::PendingSave`. A context manager: leaving it without commit()
@@ -394,9 +412,9 @@ class PendingSave:
 
     directory: str  # absolute; "<path>.orbax-checkpoint-tmp" or `path`
 
-    # has_marker: at the final path, `commit_success.txt` last; None: where the
-    # storage knows no rename of directories.
-    # directory_mode: permissions of directories that are made.
+    # has_marker: write at the final path, and `commit_success.txt` last; None
+    #   does so only if the storage cannot rename directories.
+    # directory_mode: permissions of new directories.
     def __init__(
         self,
         path: str,
@@ -409,9 +427,9 @@ class PendingSave:
         takes_empty_directory: bool = False,
         keeps_other_files: bool = False,
     ) -> None: ...
-    # Relies on the digests of an item that save_item has written there.
+    # Relies on the digests of an item that is already in `directory`.
     def adopt_item(self, name: str = "") -> None: ...
-    # As the module's save_item, into directory/name.
+    # Does what the module's save_item does, in directory/name.
     def save_item(
         self, name: str, tree: Tree, **options: Unpack[SaveItemOptions]
     ) -> Stats: ...
@@ -423,7 +441,7 @@ class PendingSave:
         custom_metadata: str = "",
         is_v1: bool = False,
     ) -> None: ...
-    # Removes the temporary directory; nothing after commit().
+    # Removes the temporary directory; does nothing after commit().
     def discard(self) -> None: ...
     def __enter__(self) -> PendingSave: ...
     def __exit__(self, *args: object) -> None: ...
@@ -444,8 +462,10 @@ def load(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[Any, Stats, list[str]]:
-    """`holdfast::Load`: arrays as numpy arrays that own the engine's memory,
-    scalars as Python's, strings, None, typed empties, Ellipsis; and notes."""
+    """`holdfast::Load`: returns the tree, stats and notes.
+
+    Arrays are numpy arrays that own the engine's memory. Other leaves are
+    Python scalars, strings, None, empty containers and Ellipsis."""
 
 class LeafInfo:
     """`holdfast::LeafInfo`. Attributes only."""
@@ -467,11 +487,11 @@ class LeafInfo:
     write_shape: tuple[int, ...] | None
     sharding_json: str
     array_metadata: str
-    fingerprint: str  # empty: none, or not asked for
-    problem: Exception | None  # what reading it raises
+    fingerprint: str  # empty if not stored or not requested
+    problem: Exception | None  # the error that reading the leaf raises
 
 class Checkpoint:
-    """`holdfast::Checkpoint`, opened for reading; metadata only until read."""
+    """`holdfast::Checkpoint`; opening it reads only metadata."""
 
     path: str  # absolute, after choosing the step
     format: str
@@ -492,7 +512,7 @@ class Checkpoint:
     store_array_data_equal_to_fill_value: bool
     init_timestamp_ns: int | None
     commit_timestamp_ns: int | None
-    leaves: list[LeafInfo]  # made once
+    leaves: list[LeafInfo]  # built on first use
 
     def __init__(
         self,
@@ -507,16 +527,18 @@ class Checkpoint:
         use_sidecar: bool = True,
         fingerprints: bool = False,
     ) -> None: ...
-    # The names in `leaves`, without making them.
+    # The names in `leaves`; does not build `leaves`.
     @property
     def leaf_names(self) -> list[str]: ...
     @property
     def value_types(self) -> set[tuple[str, bool]]: ...
-    # `leaves` as tuples of (name, key, layout, sharding_json, has_problem), the
-    # layout being (value_type, skip_deserialize, dtype, shape, chunk_shape,
-    # write_shape, array_metadata). Neighbours that are stored alike share it.
+    # Returns the leaves as tuples (name, key, layout, sharding_json,
+    # has_problem). A layout is (value_type, skip_deserialize, dtype, shape,
+    # chunk_shape, write_shape, array_metadata). Consecutive leaves with equal
+    # layouts share one tuple.
     def leaf_rows(self) -> list[tuple[Any, ...]]: ...
-    # The tree that the module's `load` gives, without opening it again.
+    # Returns the same tree as the module's `load`, without opening the
+    # checkpoint again.
     def load(
         self,
         *,
@@ -524,7 +546,8 @@ class Checkpoint:
         in_flight_bytes_max: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> Any: ...
-    # (leaf, dtype or None for the stored one) each: whole arrays, in one pass.
+    # Reads complete arrays in one pass. A request is (leaf, dtype); None means
+    # the stored dtype.
     def read_leaves(
         self,
         requests: Sequence[tuple[int, np.dtype[Any] | None]],
@@ -533,25 +556,27 @@ class Checkpoint:
         in_flight_bytes_max: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> list[npt.NDArray[Any]]: ...
-    # The tree with each leaf's index in `leaves`; typed empties as themselves.
+    # Returns the tree with each leaf replaced by its index in `leaves`; empty
+    # containers stay as they are.
     def structure(self) -> Any: ...
-    # One value a leaf, in dicts and lists; with `namedtuple_of`, which makes a
-    # class of (module, name, fields), in the containers of
-    # `value_metadata_tree`.
+    # Returns `values`, one per leaf, as a tree of dicts and lists. With
+    # `namedtuple_of`, which returns the class for (module, name, fields), the
+    # tree has the containers of `value_metadata_tree`.
     def nest(
         self,
         values: list[Any],
         namedtuple_of: Callable[[str, str, tuple[str, ...]], Any] | None = None,
     ) -> Any: ...
-    # The whole leaf: a numpy array, a Python scalar, str, bytes (an object: its
-    # file of torch.save), None, {}, ...
+    # Returns the complete leaf: a numpy array, a Python scalar, str, bytes (for
+    # an object, its torch.save file), None, {}, ...
     def read(self, leaf: int) -> Any: ...
-    # The box at `origin`; a numpy array of `shape` in the stored dtype.
+    # Returns the box at `origin` as a numpy array of `shape` in the stored
+    # dtype.
     def read_box(
         self, leaf: int, origin: Sequence[int], shape: Sequence[int]
     ) -> npt.NDArray[Any]: ...
-    # `holdfast::MapTensors`: the array of each leaf, read-only unless
-    # copy_on_write, or why it cannot be mapped.
+    # `holdfast::MapTensors`: returns for each leaf the mapped array, read-only
+    # unless copy_on_write, or the reason why the leaf cannot be mapped.
     def map(
         self,
         leaves: Sequence[int],
@@ -559,8 +584,9 @@ class Checkpoint:
         copy_on_write: bool = False,
         verify: bool = False,
     ) -> list[npt.NDArray[Any] | str]: ...
-    # (leaf, origin, target) each: fills the writable numpy arrays, casting to
-    # their dtypes, in one parallel pass; each stored chunk is read once.
+    # Fills writable numpy arrays, casting to their dtypes, in one parallel
+    # pass that reads each stored chunk once. A request is (leaf, origin,
+    # target).
     def read_into(
         self,
         requests: Sequence[tuple[int, Sequence[int], npt.NDArray[Any]]],
@@ -569,9 +595,9 @@ class Checkpoint:
         in_flight_bytes_max: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> Stats: ...
-    # `holdfast::ReadTogether`: (leaf, origin, shape, dtype or None for the
-    # stored one) each; new arrays, one a request, on memory that the ranks of a
-    # host share behind the scenes. All ranks of the group call it.
+    # `holdfast::ReadTogether`: returns a new array for each request, which is
+    # (leaf, origin, shape, dtype); None means the stored dtype. The ranks of a
+    # host share the arrays' memory. All ranks of the group must make the call.
     def read_together(
         self,
         requests: Sequence[
@@ -583,7 +609,7 @@ class Checkpoint:
         in_flight_bytes_max: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> tuple[list[npt.NDArray[Any]], Stats]: ...
-    # Lower-case hex sha256 of the value.
+    # Returns the lower-case hex sha256 of the leaf's value.
     def digest(self, leaf: int) -> str: ...
 
 class Damage:
@@ -602,8 +628,8 @@ def verify(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[list[Damage], list[Damage], list[str], int, Stats]:
-    """`holdfast::Verify`: damages, what is not supported, notes, leaf count,
-    stats."""
+    """`holdfast::Verify`: returns damages, leaves that are not supported,
+    notes, the leaf count and stats."""
 
 def convert(
     source: str,
@@ -638,7 +664,7 @@ def convert(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
-    """`holdfast::Convert`: what it counted, and its report as JSON."""
+    """`holdfast::Convert`: returns its counts, and its report as JSON."""
 
 def recipe_names() -> list[str]: ...
 def materialize(
@@ -658,7 +684,7 @@ def materialize(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
-    """`holdfast::Materialize`: what it counted, and its report as JSON."""
+    """`holdfast::Materialize`: returns its counts, and its report as JSON."""
 
 def view(
     source: str,
@@ -689,7 +715,7 @@ def view(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
-    """`holdfast::View`: what it counted, and its report as JSON."""
+    """`holdfast::View`: returns its counts, and its report as JSON."""
 
 class StepInfo:
     """`holdfast::StepInfo`, a step directory of a manager root."""
@@ -699,14 +725,15 @@ class StepInfo:
     path: str
     committed: bool
     why_not: str  # empty when committed
-    damage: str  # of a committed one; empty when all is there
+    damage: str  # what a committed step lacks; empty if nothing
     commit_timestamp_ns: int | None
-    bytes: int  # of all files below it
+    bytes: int  # size of all files below `path`
     items: list[str]
     metrics: str  # JSON text, or empty
 
 def list_steps(root: str) -> list[StepInfo]:
-    """`holdfast::ListSteps`: by step, temporary directories last."""
+    """`holdfast::ListSteps`: returns the steps in ascending order, and then the
+    temporary directories."""
 
 def scan_steps(
     root: str,
@@ -720,13 +747,14 @@ def scan_steps(
     read_metadata: bool = True,
     thread_count: int = 0,
 ) -> list[tuple[int, str, bool, int, str | None]]:
-    """`holdfast::ScanSteps`: the steps in `root`, by step.
+    """`holdfast::ScanSteps`: returns the steps in `root`, in ascending order.
 
-    Each is (step, name of its directory, whether it is committed, commit time
-    in nanoseconds since 1970, text of its metrics). Without a recorded time it
-    is the directory's, in whole seconds; without `read_metadata` 0, and
-    nothing is opened. Damaged metrics count as none. `commit_mode` is a value
-    of AtomicityMode. None when there is no `root`.
+    A row is (step, name of its directory, whether it is committed, commit time
+    in nanoseconds since 1970, text of its metrics). If no commit time is
+    recorded, it is the directory's time, rounded to whole seconds. Without
+    `read_metadata` no file is opened, and all times are 0. Damaged metrics are
+    None. `commit_mode` is a value of AtomicityMode. The list is empty if `root`
+    does not exist.
     """
 
 def check_may_hold_steps(root: str) -> None:
@@ -735,9 +763,10 @@ def check_may_hold_steps(root: str) -> None:
 def describe_steps(
     paths: list[str],
 ) -> list[tuple[int, str, bool, int, str | None]]:
-    """`holdfast::DescribeSteps`: rows as of `scan_steps`, with paths for names.
+    """`holdfast::DescribeSteps`: returns rows like those of `scan_steps`, with
+    paths instead of names.
 
-    Steps that are gone are left out.
+    Steps that no longer exist are left out.
     """
 
 def is_path_finalized(
@@ -746,7 +775,8 @@ def is_path_finalized(
     commit_mode: str = "auto",
     allow_legacy_atomic_rename: bool = False,
 ) -> bool:
-    """`holdfast::CheckPathFinalized`: whether it is a committed checkpoint."""
+    """`holdfast::CheckPathFinalized`: returns whether `path` is a committed
+    checkpoint."""
 
 def is_path_temporary(
     path: str,
@@ -754,7 +784,8 @@ def is_path_temporary(
     commit_mode: str = "auto",
     allow_legacy_atomic_rename: bool = False,
 ) -> bool:
-    """`holdfast::CheckPathTemporary`: whether it was never committed."""
+    """`holdfast::CheckPathTemporary`: returns whether `path` was never
+    committed."""
 
 def temporary_names(
     root: str,
@@ -762,13 +793,14 @@ def temporary_names(
     commit_mode: str = "auto",
     allow_legacy_atomic_rename: bool = False,
 ) -> list[str]:
-    """`holdfast::TemporaryCheckpointNames`: directories never committed."""
+    """`holdfast::TemporaryCheckpointNames`: returns the names of directories
+    that were never committed."""
 
 def step_from_checkpoint_name(name: str) -> int:
     """`holdfast::StepFromCheckpointName`.
 
     Raises:
-        InvalidArgumentError: it holds no step number.
+        InvalidArgumentError: `name` contains no step number.
     """
 
 def check_newest_step(
@@ -777,14 +809,15 @@ def check_newest_step(
     met: str,
     others: list[tuple[int, str]],
 ) -> None:
-    """`holdfast::CheckNewestStep`; steps are numbers and names of directories.
+    """`holdfast::CheckNewestStep`; a step is (number, name of its directory).
 
     Raises:
-        DataLossError: the newest step is damaged; it says so in full.
+        DataLossError: the newest step is damaged; the error names the newest
+            intact step.
     """
 
 class KeepRule:
-    """`holdfast::PreservationPolicy`: which steps stay."""
+    """`holdfast::PreservationPolicy`: decides which steps are kept."""
 
     @staticmethod
     def all() -> KeepRule: ...
@@ -802,7 +835,8 @@ class KeepRule:
     ) -> KeepRule: ...
     @staticmethod
     def named(steps: list[int]) -> KeepRule: ...
-    # `metric_of` gives what metrics are sorted by, by Python.
+    # `metric_of` returns the sort key of a step's metrics; Python compares the
+    # keys.
     @staticmethod
     def best(
         metric_of: Callable[[Any], Any],
@@ -812,12 +846,12 @@ class KeepRule:
     ) -> KeepRule: ...
     @staticmethod
     def younger_than(seconds: float) -> KeepRule: ...
-    # The rule of a manager's older options; InvalidArgumentError beside a
-    # `preservation_policy`.
+    # Returns the rule for a manager's older options. Raises
+    # InvalidArgumentError if the options also have a `preservation_policy`.
     @staticmethod
     def of_options(options: Any) -> KeepRule: ...
-    # The steps have `step`, `time` and `metrics`; of the last two, only what
-    # the rule needs is asked for.
+    # Each checkpoint has `step`, `time` and `metrics`. `time` and `metrics` are
+    # read only if the rule needs them.
     def should_preserve(self, checkpoints: Sequence[Any]) -> list[bool]: ...
 
 def best_by_metric(
@@ -825,16 +859,17 @@ def best_by_metric(
     metric_of: Callable[[Any], Any],
     reverse: bool,
 ) -> int | None:
-    """The position of the best; None where no metric is a number."""
+    """Returns the index of the best checkpoint, or None if no metric is a
+    number."""
 
 def check_manager_options(
     options: Any, warn: Callable[[str], object]
 ) -> dict[str, Any]:
-    """`holdfast::CheckedManagerOptions` of the members of Python's options; the
-    members that read_only changes, and what they become."""
+    """`holdfast::CheckedManagerOptions` for Python's options. Returns the
+    members that `read_only` changes, with their new values."""
 
 class SaveRule:
-    """`holdfast::SaveDecisionPolicy`: whether a step is saved."""
+    """`holdfast::SaveDecisionPolicy`: decides whether a step is saved."""
 
     @staticmethod
     def multiples(interval: int) -> SaveRule: ...
@@ -846,10 +881,10 @@ class SaveRule:
     def preemption() -> SaveRule: ...
     @staticmethod
     def initial() -> SaveRule: ...
-    # Called with the step and the one before, or None.
+    # Calls `function` with the step and the previous step or None.
     @staticmethod
     def function(function: Callable[[int, int | None], Any]) -> SaveRule: ...
-    # The rule of a manager's older options.
+    # Returns the rule for a manager's older options.
     @staticmethod
     def of_options(options: Any) -> SaveRule: ...
     def should_save(
@@ -863,16 +898,17 @@ def dispose_of_steps(
     todelete_subdir: str | None = None,
     todelete_full_path: str | None = None,
 ) -> tuple[list[str], list[str]]:
-    """`holdfast::DisposeOfSteps`: they stop being steps of the root.
+    """`holdfast::DisposeOfSteps`: makes the steps disappear from `root`.
 
-    Gives the paths that `remove_trashed` is left to remove, and the names of
-    steps that stay because others refer to them.
+    Returns the paths that `remove_trashed` must still delete, and the names of
+    steps that stay because other steps refer to them.
     """
 
 def disposal_leftovers(root: str) -> list[str]:
-    """`holdfast::DisposalLeftovers`: what `remove_trashed` was not told of."""
+    """`holdfast::DisposalLeftovers`: returns paths for `remove_trashed` that
+    programs have left because they ended too early."""
 
-# ---- object stores: `holdfast/tools/remote.h`, with its names
+# ---- object stores: `holdfast/tools/remote.h`; the names are the same
 
 def remote_settings() -> dict[str, Any]: ...
 def set_remote_settings(values: dict[str, Any]) -> None: ...
@@ -881,19 +917,20 @@ def metrics() -> dict[str, float]: ...
 def metrics_text() -> str: ...
 def crash_mark(text: str, /) -> None: ...
 def set_libcurl_path(path: str) -> None:
-    """Sets the library to load when the system has no libcurl."""
+    """Sets the path of the libcurl to load if the system has none."""
 
 # ---- places: `holdfast/tools/places.h`
 
 class PlaceReader:
-    """`holdfast::PlaceReader`: one version of a file, in pieces."""
+    """`holdfast::PlaceReader`: reads one version of a file, in pieces."""
 
     @property
     def byte_count(self) -> int: ...
     def read(self, offset: int, byte_count: int) -> bytes: ...
 
 class PlaceWriter:
-    """`holdfast::PlaceWriter`: a file that appears, whole, by finish()."""
+    """`holdfast::PlaceWriter`: writes a file, which finish() makes appear
+    complete."""
 
     def append(self, piece: bytes) -> None: ...
     def finish(self) -> None: ...
@@ -901,21 +938,23 @@ class PlaceWriter:
 def open_place_reader(path: str) -> PlaceReader: ...
 def open_place_writer(path: str) -> PlaceWriter: ...
 
-# (kind: 0 missing, 1 file, 2 directory, 3 other; bytes; modified in nanoseconds
-# since 1970, 0: not known)
+# Returns (kind, bytes, modification time). The kind is 0 for a missing file, 1
+# for a file, 2 for a directory and 3 for anything else. The time is in
+# nanoseconds since 1970; 0 if it is not known.
 def stat_place(path: str) -> tuple[int, int, int]: ...
 def list_place(path: str) -> list[tuple[str, tuple[int, int, int]]]: ...
 def read_place(path: str) -> bytes: ...
 def read_checked_file(path: str) -> bytes: ...
 def find_item_deletion(path: str) -> str | None:
-    """`holdfast::FindItemDeletion`: the item that is being deleted.
+    """`holdfast::FindItemDeletion`: returns the item that is being deleted, or
+    None.
 
     Raises:
-        FailedPreconditionError: the record says nothing that could be done.
+        FailedPreconditionError: the record of the deletion is invalid.
     """
 
 def begin_item_deletion(path: str, item: str, mode: int | None) -> None:
-    """`holdfast::BeginItemDeletion`: readers see the item no longer."""
+    """`holdfast::BeginItemDeletion`: hides the item from readers."""
 
 def finish_item_deletion(path: str) -> None:
     """`holdfast::FinishItemDeletion`: removes the item's files."""
@@ -924,7 +963,7 @@ def check_deletable_item(item: str) -> None:
     """`holdfast::CheckDeletableItem`.
 
     Raises:
-        InvalidArgumentError: no item of a user's has such a name.
+        InvalidArgumentError: a user's item cannot have this name.
     """
 
 def check_deletable_path(path: str) -> None:
@@ -943,14 +982,16 @@ def remove_place_file(path: str) -> None: ...
 def remove_place_tree(path: str) -> None: ...
 def copy_place_file(source: str, target: str) -> None: ...
 def sync_place_directory(path: str) -> None:
-    """`holdfast::SyncPlaceDirectory`; fine where there is no such sync."""
+    """`holdfast::SyncPlaceDirectory`; does nothing if the storage has no such
+    sync."""
 
 def is_nobodys_name(name: str, *, is_directory: bool) -> bool:
-    """`holdfast::IsNobodysName`: ".DS_Store", "._x", ".nfs0123"."""
+    """`holdfast::IsNobodysName`: True for names of files that systems create:
+    ".DS_Store", "._x", ".nfs0123"."""
 
 def rename_place(source: str, target: str, *, is_directory: bool) -> None: ...
 class SaveLock:
-    """`holdfast::SaveLock`; given back when nobody has it any more."""
+    """`holdfast::SaveLock`; released when the object is deleted."""
 
     def release(self) -> None: ...
 
@@ -964,24 +1005,28 @@ def release_snapshot(snapshot: str) -> None:
     """`holdfast::ReleaseSnapshot`."""
 
 def remove_trashed(path: str) -> None:
-    """`holdfast::RemoveTrashed`: removes what `trash_steps` gave."""
+    """`holdfast::RemoveTrashed`: deletes a path that `dispose_of_steps` or
+    `disposal_leftovers` has returned."""
 
 def bring_back_checkpoint(path: str) -> None:
-    """`holdfast::BringBackCheckpoint`: the name of one that was put aside."""
+    """`holdfast::BringBackCheckpoint`: renames a checkpoint back that an
+    interrupted overwrite has moved aside."""
 
 def remove_unused(path: str) -> bool:
-    """`remove_tree`, unless a save of holdfast is writing in it: then False."""
+    """Removes a directory and returns True, or returns False if a holdfast save
+    is writing in it."""
 
 def hold_checkpoints(paths: list[str]) -> list[bool]:
-    """`holdfast::HoldsCheckpoint`: whether directories are some by their files.
-    """
+    """`holdfast::HoldsCheckpoint`: returns, for each path, whether the
+    directory has a checkpoint's files."""
 
 def check_may_replace(path: str) -> None:
-    """`holdfast::CheckMayReplace`: refuses what is more than a checkpoint.
+    """`holdfast::CheckMayReplace`: checks that a path contains nothing besides
+    a checkpoint.
 
     Raises:
-        FailedPreconditionError: names the first file that is not the
-            checkpoint's.
+        FailedPreconditionError: there are other files; the error names the
+            first one.
     """
 
 def build_kvstore_tspec(
@@ -996,8 +1041,8 @@ def build_kvstore_tspec(
     store_separately: bool,
     temporary_path: str | None,
 ) -> str:
-    """`holdfast::BuildKvstoreTspec`: JSON text, as all of these. ValueError
-    with Orbax's texts."""
+    """`holdfast::BuildKvstoreTspec`: returns a spec as JSON text, like the
+    functions below. Raises ValueError with Orbax's messages."""
 
 def build_kvstore_tspec_for_merge(
     directory: str, subdir: str, /
@@ -1059,7 +1104,8 @@ def array_write_spec(
     store_separately: bool,
     temporary_path: str | None,
 ) -> tuple[str, tuple[int, ...], str, int | None]:
-    """JSON text, chunk shape, compression algorithm and level."""
+    """Returns JSON text, the chunk shape, and the compression's algorithm and
+    level."""
 
 def get_json_tspec_write(
     name: str,
@@ -1085,12 +1131,12 @@ def get_sharding_tensorstore_spec(
 def assert_parameter_files_exist(
     param_dir: str, metadata_key: str | None, use_zarr3: bool
 ) -> None:
-    """FileNotFoundError with Orbax's texts."""
+    """Raises FileNotFoundError, with Orbax's messages, if files are missing."""
 
 def print_ts_debug_data(key: str | None, names: Sequence[str]) -> str: ...
 
 class TsContext:
-    """`holdfast::TsContext`, and the memory of driver "memory"."""
+    """`holdfast::TsContext`, which also owns the data of driver "memory"."""
 
     def __init__(
         self,
@@ -1101,7 +1147,7 @@ class TsContext:
     def json(self) -> str: ...
 
 class SpecHandle:
-    """`holdfast::SpecHandle`: an array, or a member of a JSON document."""
+    """`holdfast::SpecHandle`: an array, or a value in a JSON document."""
 
     driver: str
     dtype: str
@@ -1112,7 +1158,7 @@ class SpecHandle:
     def read(
         self, origin: Sequence[int], shape: Sequence[int], /
     ) -> npt.NDArray[Any]: ...
-    # Elements are cast to the array's dtype.
+    # Casts the elements to the stored array's dtype.
     def write(
         self, origin: Sequence[int], array: npt.NDArray[Any], /
     ) -> None: ...
@@ -1125,9 +1171,9 @@ class KvStoreHandle:
 
     def spec_json(self) -> str: ...
     def list(self, prefix: str | bytes, /) -> list[bytes]: ...
-    # None for an absent key.
+    # Returns None for an absent key.
     def read(self, key: str | bytes, /) -> bytes | None: ...
-    # None deletes the key.
+    # A value of None deletes the key.
     def write(self, key: str | bytes, value: str | bytes | None) -> None: ...
     def commit(self) -> None: ...
 
@@ -1141,9 +1187,11 @@ def open_spec(
 ) -> SpecHandle: ...
 def open_kv_store(json: str, context: TsContext, /) -> KvStoreHandle: ...
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """An uninitialised, 64-byte aligned C-order array in the engine's memory
-    (huge pages for large ones): a target for read_into that jax can adopt
-    without a copy."""
+    """Allocates a C-order array for `read_into`, which jax can adopt without a
+    copy.
+
+    The array is uninitialised, 64-byte aligned, and in the engine's memory. A
+    large array is on huge pages."""
 
 READS_MAX: int
 processor_features: str  # "crc32c bmi2", "crc32c", or ""
@@ -1152,30 +1200,33 @@ version: str
 # ---- Megatron Core's zarr checkpoints
 
 class MegatronError(Exception):
-    """A condition that Megatron Core knows: its arguments are our code for it
-    ("ARRAY_NOT_FOUND"), the name of the class that Megatron Core raises, and
-    the text."""
+    """An error that Megatron Core also raises.
+
+    The arguments are our code for the condition ("ARRAY_NOT_FOUND"), the name
+    of the class that Megatron Core raises, and the message."""
 
     args: tuple[str, str, str]
 
 # ("tensor", key, replica_id, global_shape, global_offset, dtype, local_shape,
 # axis_fragmentations or None, prepend_axis_num, allow_shape_mismatch,
 # (start, stop) or None, array or None), or ("object", key, replica_id,
-# global_shape, global_offset). An array has the dtype's width and any strides.
+# global_shape, global_offset). The array's elements have the width of `dtype`,
+# and its strides are arbitrary.
 MegatronRow = tuple[Any, ...]
 
 def megatron_validate(ranks: Sequence[Sequence[MegatronRow]]) -> None:
-    """The main replicas of all ranks cover every key once. Raises
-    MegatronError."""
+    """Checks that the main replicas of all ranks cover every key exactly once.
+    Raises MegatronError."""
 
 def megatron_check_key(key: str) -> None:
-    """It names a directory below the checkpoint's. Raises MegatronError."""
+    """Checks that `key` names a directory below the checkpoint's. Raises
+    MegatronError."""
 
 def megatron_create_arrays(
     rows: Sequence[MegatronRow], directory: str, sync: bool, scalars: bool
 ) -> None:
-    """Makes the arrays whose first shard is among the rows. `scalars`: of
-    tensors without axes too. Raises MegatronError."""
+    """Creates the arrays whose first shard is among the rows; with `scalars`,
+    also for tensors without axes. Raises MegatronError."""
 
 def megatron_write_shards(
     rows: Sequence[MegatronRow],
@@ -1189,8 +1240,10 @@ def megatron_write_shards(
 def megatron_open_array(
     path: str, mode: str
 ) -> tuple[tuple[int, ...], tuple[int, ...], str]:
-    """Shape, chunk shape and dtype of an array. `mode`, here and below:
-    "tensorstore" or "zarr", whose errors. Raises MegatronError."""
+    """Returns an array's shape, chunk shape and dtype. Raises MegatronError.
+
+    `mode`, here and below, selects whose errors are raised: "tensorstore" or
+    "zarr"."""
 
 def megatron_load(
     rows: Sequence[MegatronRow],
@@ -1200,51 +1253,57 @@ def megatron_load(
     pad_replicate: bool,
     thread_count: int,
 ) -> list[tuple[str, npt.NDArray[Any], list[str]]]:
-    """For each row the stored dtype, the elements (dtypes that numpy lacks as
-    int16 or uint8) and the chunk files that are not there. A target is filled,
-    and returned, when it has the stored dtype and the shape; else MegatronError
-    DTYPE_MISMATCH is raised, as others are."""
+    """Returns for each row the stored dtype, the elements, and the missing
+    chunk files.
+
+    Dtypes that numpy lacks are returned as int16 or uint8. A target is filled
+    and returned if it has the stored dtype and the shape; otherwise raises
+    MegatronError DTYPE_MISMATCH. Raises other MegatronErrors too."""
 
 def megatron_list(
     directory: str, mode: str
 ) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Key, dtype and shape of each array of the directory, sorted. Raises
-    MegatronError."""
+    """Returns key, dtype and shape of each array in the directory, sorted.
+    Raises MegatronError."""
 
 def read_torch_file(
     data: bytes,
     tensor: Callable[[npt.NDArray[Any], str], Any] | None = None,
 ) -> Any:
-    """The value in a file of torch.save, read without running anything.
+    """Returns the value in a torch.save file, without running its code.
 
     Containers, numbers, strings, OrderedDict, Namespace, sets, BytesIO and
-    numpy arrays are themselves; torch's dtypes, devices and sizes too when the
-    program has imported torch, else str and tuple; other objects are
-    PickleRecords. `tensor(array, dtype)` makes each tensor: dtypes that numpy
-    lacks come as int16 (bfloat16) or uint8; without it tensors are numpy
-    arrays. Tensors that share a storage share their memory.
+    numpy arrays keep their types. torch's dtypes, devices and sizes keep theirs
+    if the program has imported torch; otherwise they become str and tuple.
+    Other objects become PickleRecords.
 
-    Raises DataLossError (damaged), PermissionDeniedError (names what is not
-    run), UnimplementedError (naming the unsupported part).
+    Each tensor is the result of `tensor(array, dtype)`; without `tensor`, it is
+    a numpy array. In `array`, dtypes that numpy lacks are int16 (bfloat16) or
+    uint8. Tensors that share a storage share their memory.
+
+    Raises DataLossError for a damaged file, PermissionDeniedError for a file
+    that names code to run (the error names the code), and UnimplementedError
+    for an unsupported part (the error names the part).
     """
 
 def read_pickle(data: bytes) -> Any:
-    """The same of one pickle of protocol 0 to 5, which holds no tensors."""
+    """Returns the value of one pickle of protocol 0 to 5, which contains no
+    tensors, as `read_torch_file` does."""
 
 def write_torch_file(
     value: Any,
     tensor: Callable[[Any], tuple[npt.NDArray[Any], str] | None] | None = None,
 ) -> bytes:
-    """A file that torch.load reads.
+    """Returns a file that torch.load reads.
 
-    `tensor(object)` gives the elements and the dtype of what is a tensor, None
-    for what is not. Equal values give equal bytes. Raises ValueError for an
-    object that is not written, or nesting deeper than 500.
+    `tensor(object)` returns a tensor's elements and dtype, and None for any
+    other object. Equal values give equal bytes. Raises ValueError for an object
+    that cannot be written, and for nesting deeper than 500.
     """
 
 def torch_file_json(data: bytes) -> str:
-    """The value in a file of torch.save as canonical JSON on one line, as
-    `include/holdfast/tools/torch_file.h` describes it."""
+    """Returns the value in a torch.save file as canonical JSON on one line; see
+    `include/holdfast/tools/torch_file.h`."""
 
 def diff(
     a: str,
@@ -1267,7 +1326,8 @@ def diff(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[list[dict[str, Any]], list[int], Stats]:
-    """`holdfast::Diff`: a row a leaf, the numbers of the worst, stats."""
+    """`holdfast::Diff`: returns a row for each leaf, the indices of the worst
+    rows, and stats."""
 
 def stats(
     path: str,
@@ -1277,7 +1337,8 @@ def stats(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[list[dict[str, Any]], float, float, Stats]:
-    """`holdfast::ComputeStats`: a row a tensor, l2 norm and absmax of all."""
+    """`holdfast::ComputeStats`: returns a row for each tensor, the l2 norm and
+    absmax of all tensors together, and stats."""
 
 def report(
     path: str,
@@ -1292,8 +1353,9 @@ def report(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[str, int, int, int, int, str]:
-    """`holdfast::MakeReport`: the page; leaves, and of these those that cannot
-    be read, are damaged, and are different; what ails the cache."""
+    """`holdfast::MakeReport`: returns the page, the numbers of leaves, of
+    unreadable leaves, of damages and of different leaves, and why the cache was
+    not used."""
 
 def resolve_step_address(path: str) -> str:
     """`holdfast::ResolveStepAddress`."""
@@ -1321,7 +1383,8 @@ def read_step_log(
     ],
     str,
 ]:
-    """`holdfast::ReadStepLog`: a row an entry; what ails the cache."""
+    """`holdfast::ReadStepLog`: returns a row for each entry, and why the cache
+    was not used."""
 
 def bisect(
     root: str,
@@ -1340,9 +1403,11 @@ def bisect(
     int,
     int,
 ]:
-    """`holdfast::Bisect`, or `BisectBy` of a function: number, name and path
-    of the first bad step, the candidates and the last good one; probes with
-    verdict, reason, leaves and bytes; steps, leaves and bytes in all."""
+    """`holdfast::Bisect`; for a function, `holdfast::BisectBy`.
+
+    A step is (number, name, path). Returns the first bad step or None, the
+    candidates, the last good step, the probes, and the total numbers of steps,
+    leaves and bytes. A probe is (step, verdict, reason, leaves, bytes)."""
 
 def merge(
     sources: Sequence[tuple[str, str]],
@@ -1364,7 +1429,7 @@ def merge(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
-    """`holdfast::Merge`: sources are (path, prefix)."""
+    """`holdfast::Merge`; a source is (path, prefix)."""
 
 def rescue(
     source: str,
@@ -1377,10 +1442,12 @@ def rescue(
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
-    """`holdfast::Rescue`; lost: (leaf, file, offset, reason, filled)."""
+    """`holdfast::Rescue`. The result's "lost" is a list of (leaf, file, offset,
+    reason, filled)."""
 
 class Follower:
-    """`holdfast::Follower`; arrays: pairs of a leaf's name and its memory."""
+    """`holdfast::Follower`; `arrays` are pairs of a leaf's name and the array
+    to update."""
 
     def __init__(
         self,
@@ -1390,7 +1457,8 @@ class Follower:
         thread_count: int = 0,
         in_flight_bytes_max: int = 256 << 20,
     ) -> None: ...
-    # Step, path, delta_count, read_bytes, names of what has changed.
+    # Returns step, path, delta_count, read_bytes and the names of the arrays
+    # that changed.
     def poll(self) -> tuple[int, str, int, int, list[str]] | None: ...
     @property
     def step(self) -> int | None: ...
@@ -1404,10 +1472,12 @@ def read_patches(
 ) -> list[
     tuple[str, tuple[int, ...], npt.NDArray[Any], npt.NDArray[Any]]
 ]:
-    """`holdfast::ReadPatches`: name, shape of the array, indices, values."""
+    """`holdfast::ReadPatches`: returns name, shape, indices and values for each
+    array."""
 
 class VirtualFiles:
-    """`holdfast::VirtualFiles`; an entry: name, is_directory, byte_count."""
+    """`holdfast::VirtualFiles`; an entry is (name, is_directory,
+    byte_count)."""
 
     @staticmethod
     def open(
@@ -1419,7 +1489,7 @@ class VirtualFiles:
     ) -> VirtualFiles: ...
     def stat(self, name: str) -> tuple[str, bool, int]: ...
     def list(self, directory: str) -> list[tuple[str, bool, int]]: ...
-    # Up to `byte_count` bytes; fewer at the end of the file.
+    # Returns `byte_count` bytes, or fewer at the end of the file.
     def read(self, name: str, offset: int, byte_count: int) -> bytes: ...
     def tag(self, name: str) -> str: ...
     def is_current(self) -> bool: ...
@@ -1451,7 +1521,7 @@ class ParityOptions:
     def __init__(self) -> None: ...
 
 class TieredManagerOptions:
-    """`holdfast::TieredManagerOptions`; a directory may be any path-like."""
+    """`holdfast::TieredManagerOptions`; a directory may be any path object."""
 
     run: str
     local: LocalTierOptions
@@ -1505,32 +1575,32 @@ class TierRestore:
     peer_bytes: int
 
 class TieredManager:
-    """`holdfast::TieredManager`. In a forked child it refuses to work."""
+    """`holdfast::TieredManager`. Every call fails in a forked child."""
 
     def __init__(
         self,
         options: TieredManagerOptions,
         *,
         group: ProcessGroup | None = None,
-        warn: Callable[[str], object] | None = None,  # called by any thread
+        warn: Callable[[str], object] | None = None,  # called on any thread
     ) -> None: ...
     def should_save(self, step: int) -> bool: ...
-    # The tree is kept until its elements are on the local tier.
+    # Keeps a reference to `tree` until its elements are on the local tier.
     def save(
         self,
         step: int,
         tree: Tree,
         *,
         force: bool = False,
-        is_shared: bool | None = None,  # None: as `save_every` there says
+        is_shared: bool | None = None,  # None: as the tier's `save_every`
         files: dict[str, bytes] = ...,
     ) -> bool: ...
-    # In place of `save`: the save fails on all ranks.
+    # Called instead of `save`; makes the save fail on all ranks.
     def fail_save(self, step: int, error: BaseException) -> None: ...
     def wait_protected(self) -> None: ...
     def wait(self) -> None: ...
-    # `read` is called by the thread that calls this; an InvalidArgumentError of
-    # it is raised, a step whose damage it meets is passed over.
+    # Calls `read` on the calling thread. If `read` raises InvalidArgumentError,
+    # so does this call. If `read` finds a step damaged, the step is skipped.
     def restore(
         self,
         read: Callable[[TierRestore, Checkpoint], object],

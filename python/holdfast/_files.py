@@ -1,15 +1,15 @@
 """The functions of `os`, `os.path` and `shutil` that checkpoints need, for
 paths and URLs.
 
-A path goes to the function of the same name, unchanged. A URL (gs://, s3://,
-http(s):// for reading) goes to the engine. In object storage a directory is
-only a common prefix of names: creating one does nothing, an empty directory
+A path is passed unchanged to the function of the same name. A URL (gs://,
+s3://, http(s):// for reading) goes to the engine. In object storage a directory
+is only a common prefix of names: creating one does nothing, an empty directory
 does not exist, and listing it returns nothing. There are no links or
 permissions. Nothing needs a sync, because written bytes are durable.
 
 Thread-safety: any number of threads. Units: bytes; times are seconds since
-1970. Errors: the OSError that the function of the same name raises; for URLs
-the errors of `holdfast.errors`, which derive from the same built-in classes:
+1970. Errors: for paths, the OSError of the function with the same name; for
+URLs, those of `holdfast.errors`, which derive from the same built-in classes:
 FileNotFoundError (also for a missing bucket), FileExistsError, PermissionError
 (missing, wrong or expired credentials; access denied), NotImplementedError (the
 storage does not support the operation). If it cannot be determined whether an
@@ -129,12 +129,11 @@ _answers = contextvars.ContextVar("holdfast answers", default=None)
 
 @contextlib.contextmanager
 def asking_once() -> Iterator[None]:
-    """Caches, within the block, listings of buckets and the files that are
-    read.
+    """Caches the bucket listings and files that are read within the block.
 
     Use it only for calls that read, because the block does not see changes that
-    other programs make meanwhile. Threads that the block starts share the cache
-    only if they run in its `contextvars` context.
+    other programs make in the meantime. Threads that the block starts share the
+    cache only if they run in its `contextvars` context.
     """
     if _answers.get() is not None:
         yield
@@ -508,14 +507,15 @@ def rmtree(path: PathLike, ignore_errors: bool = False) -> None:
 
 
 def rename(source: PathLike, target: PathLike) -> None:
-    """`os.rename`; in an object store it copies and then removes.
+    """`os.rename`; in an object store, copies and then removes.
 
-    There this takes several steps, and a checkpoint's marker moves last.
+    A rename in an object store takes several steps. A checkpoint's marker moves
+    last.
 
     Raises:
         FileExistsError: a directory would replace something in a bucket.
-        NotImplementedError: one is a path and the other a URL, or they are in
-            different buckets.
+        NotImplementedError: one of them is a path and the other a URL, or they
+            are in different buckets.
     """
     if not is_url(source) and not is_url(target):
         os.rename(source, target)

@@ -3,8 +3,8 @@
 If the system cannot start a thread, the save finishes before the caller gets
 the future. The thread is not a daemon, so an interpreter that exits waits for
 the checkpoint. If the caller never asks for a save's error, the next save
-raises the error, or it is reported when the future is dropped, as Python
-reports errors that it cannot raise.
+raises the error. If the future is dropped first, the error is reported like
+other errors that Python cannot raise.
 
 A forked child has its parent's futures, but not the threads behind them. There
 the futures end immediately, with an error that says so.
@@ -57,8 +57,8 @@ class _Shared(Generic[T]):
         return self.error
 
     def end(self) -> bool:
-        """Wakes the waiting threads; returns whether the error can no longer be
-        asked for."""
+        """Wakes the waiting threads. Returns whether the Future was dropped, so
+        that nobody can ask for its error."""
         with self.lock:
             self.has_ended = True
             nobody_asks = self.is_dropped
@@ -243,7 +243,7 @@ class Future(Generic[T]):
         if not has_ended:
             warnings.warn(
                 f"{self._what}: its Future was dropped before it ended; the"
-                " save goes on, and an error is raised by the next one",
+                " save continues, and the next save raises its error",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
@@ -281,8 +281,8 @@ def _forget_the_parents_threads() -> None:
         shared.callbacks = []
         shared.error_was_seen = True
         shared.error = errors.CancelledError(
-            f"{shared.what}: it goes on in the parent of this process, and"
-            " only there can be waited for"
+            f"{shared.what}: it continues in the parent process, and only the"
+            " parent can wait for it"
         )
         shared.has_ended = True
         shared.finished.set()

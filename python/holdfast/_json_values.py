@@ -41,7 +41,7 @@ def _number(value: Any) -> Any:
         number = np.asarray(value)
         if number.dtype.kind in "biuf":
             return number.item()
-        if number.dtype.kind == "V":  # of ml_dtypes
+        if number.dtype.kind == "V":  # an ml_dtypes scalar
             return float(number)
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
@@ -56,7 +56,7 @@ def _check_keys(value: Any, where: str) -> None:
                 if text in texts:
                     raise TypeError(
                         f"{where}: the keys {texts[text]!r} and {key!r} become"
-                        f" the same text in JSON; rename one"
+                        f" the same string in JSON; rename one"
                     )
                 texts[text] = key
         for key, member in value.items():
@@ -74,7 +74,7 @@ def _refusal(value: Any, where: str) -> str:
             if not isinstance(key, (str, int, float, bool, type(None))):
                 return (
                     f"{where}: the key {key!r} is a {type(key).__name__}, and"
-                    " JSON's keys are texts; give str(key)"
+                    " JSON's keys are strings; use str(key)"
                 )
             if found := _refusal(member, f"{where}[{key!r}]"):
                 return found

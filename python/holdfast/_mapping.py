@@ -107,7 +107,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     @property
     def bases(self) -> list[str]:
-        """The steps that are needed to read a delta, the anchor last."""
+        """The steps that are needed to read a delta; the full step is last."""
         return self._live.bases
 
     @property
@@ -232,8 +232,8 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
     def why_not_mmap(
         self, keys: Sequence[str] | str | None = None
     ) -> dict[str, str]:
-        """Returns, by name, the arrays that `mmap` would read, and why. No
-        array is read.
+        """Returns the reason, by name, for each array that `mmap` would read
+        instead of mapping it. This call reads no array.
 
         Raises NotFoundError if there is no leaf for `keys`.
         """

@@ -1,8 +1,8 @@
 """Tables of leaves as HTML, for notebooks: folded by module, searchable.
 
-A page is nested `<details>`, which fold without a script, so the full page also
-shows in untrusted notebooks and renderers that remove scripts. A script, where
-it may run, adds a search box. The page loads nothing from elsewhere.
+A page consists of nested `<details>`, which fold without a script, so untrusted
+notebooks and renderers that remove scripts also show the full page. If scripts
+may run, a script adds a search box. The page loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ class Row:
     """One leaf of a page.
 
     Attributes:
-      keys: the keys that lead to the leaf; the last one names it in its module.
       keys: the keys that lead to the leaf; the last key is the leaf's name in
         its module.
       cells: one string for each column after the name.
@@ -136,7 +135,8 @@ def page(
     nouns: tuple[str, str] = ("leaf", "leaves"),
     problem: str = "",
 ) -> str:
-    """Shows all rows, folded by module and sorted by size, largest first.
+    """Returns a page of all rows, folded by module and sorted by size, largest
+    first.
 
     Args:
       title: the first line.
@@ -211,7 +211,7 @@ class _Maker:
         )
 
     def _line(self, row: Row, depth: int) -> str:
-        # Without the optional end tags of HTML a large page is a third smaller.
+        # A large page is a third smaller without HTML's optional end tags.
         name = html.escape(".".join(row.keys[depth:]) or "(root)")
         bad = ' class="bad"' if row.problem_count else ""
         cells = "".join(f"<td>{html.escape(cell)}" for cell in row.cells)

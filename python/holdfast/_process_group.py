@@ -183,7 +183,8 @@ class Call:
     def end(self, error: BaseException | None = None) -> None:
         """Ends the call on this rank. Ending it twice does nothing.
 
-        Without an error it sends nothing, because all ranks have already met.
+        Without an error it sends nothing, because all ranks have already passed
+        the call's last barrier.
         """
         if self._has_ended:
             return

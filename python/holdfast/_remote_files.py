@@ -1,7 +1,6 @@
 """File objects for URLs.
 
 A reader requests pieces of one version of the object. A writer sends pieces as
-they are written; the object appears, complete, when the writer is closed.
 they are written, and the object appears complete when the writer is closed.
 
 Thread-safety: one thread at a time, like files. Units: bytes.
@@ -15,7 +14,7 @@ from typing import IO, Any
 
 from holdfast import _engine, errors
 
-# The bytes to read ahead, and the bytes to collect before an upload begins.
+# The number of bytes to read ahead, and to collect before an upload begins.
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 8 << 20
 
@@ -30,7 +29,7 @@ def open_url(url: str, mode: str, *, encoding: str | None = None) -> IO[Any]:
     """
     kind = mode.replace("b", "").replace("t", "")
     if kind not in ("r", "w", "x", "a") or ("b" in mode and "t" in mode):
-        raise ValueError(f"open {url}: mode {mode!r} is not possible there")
+        raise ValueError(f"open {url}: mode {mode!r} is not supported for URLs")
     is_text = "b" not in mode
     if kind == "r":
         return _open_for_reading(url, is_text, encoding)

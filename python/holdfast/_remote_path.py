@@ -303,7 +303,8 @@ class RemotePath(os.PathLike[str]):
                 yield path
 
     def rglob(self, pattern: str) -> Iterator[RemotePath]:
-        """Does what `glob` does, here and in all directories below."""
+        """Yields the matches of `glob` in this directory and all directories
+        below it."""
         return self.glob(f"**/{pattern}")
 
     def _glob(self, names: Sequence[str]) -> Iterator[RemotePath]:

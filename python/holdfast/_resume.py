@@ -283,8 +283,8 @@ def _fingerprint(value: Any, name: str) -> Any:
     array = _as_array(value, name)
     if array is None or array.dtype.hasobject:
         raise errors.InvalidArgumentError(
-            f"leaf {name!r}: nothing tells the state of a"
-            f" {type(value).__name__}; want an array, a number, a text, a"
+            f"leaf {name!r}: cannot determine the state of a"
+            f" {type(value).__name__}; want an array, a number, a string, a"
             " random generator, or something with state_dict() or get_state()"
         )
     elements = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

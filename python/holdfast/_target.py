@@ -30,7 +30,7 @@ _NAMES_COMPARED_MAX = 1000
 
 
 class _NotSelected:
-    """Stands for a part of the structure that `keys` leave out."""
+    """Replaces each part of the structure that `keys` do not select."""
 
 
 _NOT_SELECTED = _NotSelected()
@@ -222,8 +222,8 @@ def restore(
                 stats = read(checkpoint, restored.requests, group, **options)
                 break
             except errors.UnavailableError:
-                # The checkpoint was replaced meanwhile. In a group no rank
-                # retries by itself.
+                # The checkpoint was replaced during the read. In a group no
+                # rank retries by itself.
                 if call is not None or count == _engine.READS_MAX:
                     raise
         put_all(restored.placements)
@@ -354,8 +354,8 @@ class _Matcher:
         return lambda: level.rebuild([build() for build in builds])
 
     def _children_of(self, level: Level, stored: Any) -> dict[str, Any] | None:
-        """Children by key; None if `stored` is a leaf or another kind of
-        container."""
+        """Returns the children by key; None if `stored` is a leaf or another
+        kind of container."""
         if isinstance(stored, dict) and level.kind != "sequence":
             return {str(key): child for key, child in stored.items()}
         if isinstance(stored, list) and level.kind == "sequence":

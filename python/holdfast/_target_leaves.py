@@ -219,8 +219,8 @@ class LeafPlanner:
     ) -> Slot:
         """Plans a weakly typed number, which takes the target's dtype.
 
-        Its own width does not count, in jax as in Python; `jax.eval_shape`
-        has already given the target its dtype."""
+        The stored number's width does not matter, in jax as in Python.
+        `jax.eval_shape` has already chosen the target's dtype."""
         with importing:
             import jax
 

@@ -307,7 +307,8 @@ class Tiers:
             self._engine.wait_protected()
 
     def wait(self) -> None:
-        """Also waits for copies to the shared tier; raises their errors."""
+        """Does what `wait_protected` does, and waits for the copies to the
+        shared tier; raises their errors too."""
         with self._lock:
             self._engine.wait()
 

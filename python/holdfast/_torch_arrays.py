@@ -55,13 +55,13 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
 
     if tensor.device.type == "meta":
         raise errors.InvalidArgumentError(
-            f"leaf {name!r}: the tensor is on meta, which has no elements"
+            f"leaf {name!r}: a tensor on the meta device has no elements"
         )
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise errors.InvalidArgumentError(
             f"leaf {name!r}: the tensor is {tensor.layout}"
-            f"{', quantized' if tensor.is_quantized else ''}; only dense ones"
-            " can be saved, as .to_dense() and .dequantize() give them"
+            f"{', quantized' if tensor.is_quantized else ''}; only dense"
+            " tensors can be saved; use .to_dense() or .dequantize()"
         )
     tensor = tensor.detach().cpu()
     if tensor.is_conj() or tensor.is_neg():

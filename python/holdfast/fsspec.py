@@ -69,9 +69,9 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
       kept_bytes_max: the most bytes of decoded blocks kept per checkpoint.
 
     A checkpoint is opened once; for a root, the step that is newest at that
-    time. `invalidate_cache` drops all opened checkpoints. If a checkpoint is
-    replaced, every use of it fails until then, and every use of its open files
-    fails for good, so no reader gets parts of both.
+    time. `invalidate_cache` drops all opened checkpoints. After a checkpoint
+    was replaced, every use of it fails until `invalidate_cache` is called, and
+    its open files fail permanently, so no reader gets parts of both.
 
     Raises (on use):
       FileNotFoundError: the file or the checkpoint does not exist.
@@ -107,7 +107,8 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return text.rstrip("/") if len(text) > 1 else text
 
     def _find(self, path: str) -> tuple[str, _engine.VirtualFiles, str]:
-        """The part before the name, the checkpoint's files, and the name."""
+        """Returns the part of `path` before the name, the checkpoint's files,
+        and the name."""
         path = self._strip_protocol(path)
         before, name = "", path.strip("/")
         checkpoint = self._checkpoint
@@ -194,7 +195,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ) -> HoldfastFile:
         if mode != "rb":
             raise NotImplementedError(
-                f"{path}: checkpoints are only read (mode rb)"
+                f"{path}: checkpoints are read-only (mode rb)"
             )
         _, files, name = self._find(path)
         _, is_directory, byte_count = files.stat(name)

@@ -57,8 +57,8 @@ class Settings:
         connect_seconds: time limit for making a connection.
         stall_seconds: a connection is lost after this time without a byte.
         request_seconds: time limit for all attempts of a request.
-        hedge: send reads that are much slower than others a second time, as
-            long as that is at most 2 % of the bytes.
+        hedge: send a read a second time if it is much slower than others. At
+            most 2 % of the bytes are requested twice.
         ca_bundle: a file of trusted certificates: HOLDFAST_CA_BUNDLE,
             AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE, the system's.
     """
@@ -83,7 +83,7 @@ _NAMES = frozenset(field.name for field in dataclasses.fields(Settings))
 
 
 def settings() -> Settings:
-    """The settings of this process."""
+    """Returns this process's settings."""
     return Settings(**_engine.remote_settings())
 
 
@@ -123,7 +123,7 @@ class Counters:
         requests: requests that callers made.
         attempts: attempts that were sent.
         retries: attempts after the first one.
-        throttled: answers that said "slow down" (429, 503).
+        throttled: responses that said "slow down" (429, 503).
         hedges: second copies of slow reads.
         hedge_bytes: body bytes received twice.
         connections: connections that were opened.
@@ -143,6 +143,6 @@ class Counters:
 
 
 def counters() -> Counters:
-    """Returns this process's counters; the difference of two measures the time
-    between."""
+    """Returns this process's counters. The difference between two results
+    counts what happened between the calls."""
     return Counters(**_engine.remote_counters())

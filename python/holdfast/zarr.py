@@ -6,9 +6,9 @@
     group["params.w"][:10]
 
 Any checkpoint that `holdfast.open` accepts becomes one uncompressed zarr 2
-group, with consolidated metadata and names of axes (`xarray.open_zarr` accepts
-it). A chunk's bytes are read and checked when zarr asks for them; nothing is
-written. The group does not list arrays of dtypes that numpy lacks (bfloat16).
+group with consolidated metadata and axis names, which `xarray.open_zarr`
+accepts. A chunk's bytes are read and checked when zarr requests them; nothing
+is written. Arrays of dtypes that numpy lacks (bfloat16) are not in the group.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Replaces references by the texts that represent them in the file.
+// Replaces references by the strings that represent them in the file.
 void SpellReferences(Tree& tree) {
   if (tree.is_leaf()) {
     if (tree.leaf_kind() == LeafKind::kReference) {

@@ -14,8 +14,8 @@ namespace holdfast::python {
 
 namespace {
 
-// pathlib turns "gs://bucket" into "gs:/bucket", which would be a directory
-// called "gs:".
+// Refuses "gs:/bucket", which pathlib makes of "gs://bucket", and which would
+// be a path in a directory called "gs:".
 void RefuseCollapsedUrl(const std::string& path) {
   for (const std::string_view scheme :
        {"gs:/", "s3:/", "hf:/", "http:/", "https:/", "file:/"}) {

@@ -1,8 +1,8 @@
 // Converts Python arguments to the engine's options.
 //
 // Thread-safety: needs the GIL. Errors: StatusError (InvalidArgument), or
-// nb::python_error from an object's own methods (TypeError if it is not a
-// path).
+// nb::python_error from an object's own methods (TypeError for an object that
+// is not a path).
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,19 +16,19 @@
 
 namespace holdfast::python {
 
-// Accepts str, bytes or os.PathLike; returns the path as the file system spells
-// it.
+// Accepts str, bytes or os.PathLike; returns the path in the file system's
+// encoding.
 std::string PathOf(nanobind::handle path);
 // Converts a sequence of ints.
 Shape ShapeOf(nanobind::handle sequence, const char* what);
-// Absent for None.
+// The same; None becomes nullopt.
 std::optional<Shape> OptionalShapeOf(nanobind::handle sequence,
                                      const char* what);
 nanobind::tuple ToTuple(const Shape& shape);
 
 Compression CompressionOf(const std::optional<std::string>& name);
-// Returns null without a name; throws ValueError if the format cannot be used
-// here.
+// Returns null without a name. Refuses formats that SaveOptions::also does not
+// support.
 std::shared_ptr<const AlsoFormat> AlsoOf(const std::optional<std::string>& name,
                                          uint64_t shard_bytes_max);
 Format FormatOf(const std::string& name);

@@ -11,11 +11,12 @@
 namespace holdfast::python {
 namespace {
 
-// A thread copies this many bytes at a time; threads share the large arrays.
+// A thread copies this many bytes at a time, so several threads can copy a
+// large array together.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
-// The range of bytes that a view touches, from the first to the end of the
-// last.
+// The range of bytes from the first element of a view to the end of the last,
+// in memory.
 struct Extent {
   const char* begin;
   int64_t byte_count;
@@ -72,7 +73,7 @@ void Snapshot::Run() const {
   try {
     for (size_t i = 1; i < thread_count; ++i) helpers.emplace_back(work);
   } catch (const std::system_error&) {
-    // With fewer threads, the copies are still all made.
+    // With fewer threads, all copies are still made.
   }
   work();
 }

@@ -1,8 +1,8 @@
-// Copies arrays that their owner may change after a save has begun: planned
-// with the GIL, made by all threads without it.
+// Copies arrays that their owner may change after a save has begun. The copies
+// are planned with the GIL, and then made by several threads without it.
 //
-// Thread-safety: Plan with the GIL held; Run without it. Ownership: the planned
-// Array owns the copy; the source must live until Run returns.
+// Thread-safety: call Plan with the GIL held, Run without it. Ownership: the
+// planned Array owns the copy; the source must live until Run returns.
 // Units: bytes.
 #pragma once
 
@@ -17,11 +17,12 @@ namespace holdfast::python {
 
 class Snapshot {
  public:
-  // Returns an Array whose memory Run fills with the bytes between the view's
-  // first and last element, so that the view's strides are valid there, too.
-  // Null if the view's gaps are so large that this would copy more than its
+  // Returns an Array whose memory Run fills with all bytes from the view's
+  // first element to its last, so that the view's strides are valid there, too.
+  // Returns nullopt if the view has gaps, so that this would copy more than the
   // elements.
   Result<std::optional<Array>> Plan(const ConstArrayView& view);
+  // Makes all planned copies.
   void Run() const;
   uint64_t byte_count() const { return byte_count_; }
 

@@ -1,4 +1,4 @@
-// The functions with which each file of bindings adds to the module `_engine`;
+// Each of these functions adds one file's bindings to the module `_engine`.
 // python/holdfast/_engine.pyi describes the interface.
 #pragma once
 

@@ -76,15 +76,15 @@ class Monitor {
   std::vector<PhaseProgress> pending_;
 };
 
-// Created while there is memory for it.
+// Makes the status at the first call, while there is memory for it.
 const Status& NoMemory() {
   static const auto* const status =
       new Status(ResourceExhaustedError("the process is out of memory"));
   return *status;
 }
 
-// The engine reports failures as Status; exceptions of the standard library
-// must not leave the thread.
+// Runs `work`, and converts exceptions of the standard library to a Status,
+// because exceptions must not leave the thread.
 Status RunGuarded(const std::function<Status(const RunOptions&)>& work,
                   const RunOptions& run) noexcept {
   try {
@@ -122,7 +122,8 @@ bool CallProgress(nb::handle progress, Monitor& monitor) {
   return true;
 }
 
-// Waits until the work ends; throws what signal handlers and progress raise.
+// Waits until the work ends. Throws exceptions that signal handlers and
+// `progress` raise.
 void WaitAndPoll(nb::handle progress, Monitor& monitor) {
   const bool wants_progress = !progress.is_none();
   bool done = false;
@@ -168,8 +169,8 @@ void RunBlocking(RunOptions run, nb::handle progress,
   try {
     worker = std::thread(run_all);
   } catch (const std::exception&) {
-    // No thread could be started: signals and progress wait until the work is
-    // done.
+    // No thread could be started, so signals are handled, and progress is
+    // reported, only after the work.
     const GilRelease release;
     run_all();
   }

@@ -1,6 +1,6 @@
-// Runs one engine call without the GIL while Python stays responsive: the
-// calling thread handles signals and reports progress, and either may cancel
-// the work.
+// Runs an engine call without the GIL, while the calling thread handles signals
+// and reports progress. Exceptions of signal handlers and of the progress
+// function cancel the work.
 //
 // Thread-safety: called with the GIL held, by any Python thread.
 // Errors: StatusError with the work's own Status; nb::python_error for an
@@ -18,12 +18,12 @@
 
 namespace holdfast::python {
 
-// Adds the cancel flag to `run`, and a progress function if `progress` is not
-// None.
+// Runs `work` with `run`, to which it adds a cancel flag and, if `progress` is
+// not None, a progress function.
 void RunBlocking(RunOptions run, nanobind::handle progress,
                  const std::function<Status(const RunOptions&)>& work);
 
-// RunBlocking for work that returns a value.
+// Does what RunBlocking does, for work that returns a value.
 template <typename T, typename Work>
 T RunForResult(RunOptions run, nanobind::handle progress, const Work& work) {
   Result<T> result = InternalError("nothing has run");

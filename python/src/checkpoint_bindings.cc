@@ -34,7 +34,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// A LeafInfo in Python, which shares the checkpoint, whose leaves never change.
+// A LeafInfo in Python. It shares the checkpoint, so that info() stays valid.
 struct PythonLeafInfo {
   std::shared_ptr<const Checkpoint> checkpoint;
   size_t index = 0;
@@ -134,7 +134,7 @@ nb::object Leaves(PythonCheckpoint& self) {
   return self.leaves;
 }
 
-// The distinct (value_type, skip_deserialize) pairs of the leaves.
+// Returns the distinct (value_type, skip_deserialize) pairs of the leaves.
 nb::set ValueTypes(const PythonCheckpoint& self) {
   std::set<std::pair<std::string_view, bool>> types;
   for (const LeafInfo& leaf : self.checkpoint->leaves()) {
@@ -211,7 +211,8 @@ nb::object ReadBox(const PythonCheckpoint& self, size_t leaf, nb::handle origin,
   return ToNumpy(std::move(array), info.name);
 }
 
-// Returns for each leaf its array, or the text that says why it has none.
+// Returns for each leaf the mapped array, or a string that says why it cannot
+// be mapped.
 nb::list BindingMap(const PythonCheckpoint& self,
                     const std::vector<size_t>& leaves, bool copy_on_write,
                     bool verify) {
@@ -249,7 +250,8 @@ Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
                              });
 }
 
-// The dtype of the request is a numpy dtype, or None for the stored one.
+// `request` is (leaf, origin, shape, dtype). The dtype is a numpy dtype, or
+// None for the stored dtype.
 TogetherRequest TogetherRequestOf(const PythonCheckpoint& self,
                                   nb::handle request) {
   TogetherRequest read;
@@ -328,7 +330,7 @@ nb::tuple KeyIsSequenceOf(const PythonLeafInfo& self) {
   return nb::tuple(flags);
 }
 
-// Define read-only attributes, as texts and as plain values.
+// Define a read-only attribute: DefText a str, DefValue any other value.
 template <typename Class, typename Get>
 void DefText(Class& bound, const char* name, Get get) {
   bound.def_prop_ro(name, [get](const typename Class::Type& self) {
@@ -530,7 +532,7 @@ void BindCheckpoint(nb::module_& module) {
           [](const PythonCheckpoint& self, const nb::list& values,
              nb::handle namedtuple_of) {
             if (values.size() != self.checkpoint->leaves().size()) {
-              ThrowValueError("nest: want one value a leaf");
+              ThrowValueError("nest: want one value per leaf");
             }
             const bool is_rich = !namedtuple_of.is_none();
             const Tree indices =

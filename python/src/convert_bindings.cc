@@ -54,7 +54,7 @@ LeafMap MapOf(std::vector<std::string> select, std::vector<std::string> drop,
   return map;
 }
 
-// The name of a shipped recipe, or the text of a recipe.
+// A recipe, by the name of a shipped recipe or by its text, and its options.
 struct RecipeArguments {
   std::optional<Recipe> recipe;
   RecipeOptions options;

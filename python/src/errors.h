@@ -1,7 +1,7 @@
 // Raises failures in Python: a Status becomes the class of `holdfast.errors`
 // that its code names, with the Status's message as the only argument.
 //
-// Thread-safety: needs the GIL. Errors: these functions are the errors.
+// Thread-safety: needs the GIL.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -41,10 +41,10 @@ T Check(Result<T> result) {
 PyObject* NewException(const Status& status);
 // Sets the current Python error.
 void SetPythonError(const Status& status);
-// Turns an exception into a Status. Its code is the one whose class `exception`
-// is an instance of, or that of the nearest built-in exception; kUnavailable
-// for others. Its message is the exception's text, prefixed with the class
-// unless that is one of `holdfast.errors`.
+// Turns an exception into a Status. Its code is the one whose class in
+// `holdfast.errors` `exception` is an instance of, or the code of the nearest
+// built-in exception, or kUnavailable. Its message is the exception's text,
+// with the class's name in front unless the class is in `holdfast.errors`.
 Status StatusOf(nanobind::handle exception);
 // Registers the translation of StatusError.
 void RegisterErrors();

@@ -30,7 +30,7 @@ nb::dict BindingFingerprints(const BuiltTree& tree) {
   return texts;
 }
 
-// (box_count, replica_count, compared_count)
+// Returns (box_count, replica_count, compared_count).
 nb::tuple BindingCheckReplicas(const BuiltTree& tree, Group* group) {
   const auto report = RunInGroup<ReplicaReport>(
       group, {}, nb::none(), [&](const RunOptions& run) {

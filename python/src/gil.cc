@@ -7,7 +7,9 @@ namespace {
 
 std::terminate_handler g_terminate_before = nullptr;
 
-// While the stack is unwound there is no current exception.
+// The handler of std::terminate. Blocks forever if Python is unwinding this
+// thread: Python is ending, there is no current exception, and the thread does
+// not hold the GIL.
 [[noreturn]] void TerminateUnlessPythonEnds() {
   if (IsPythonEnding() && !std::current_exception() &&
       PyGILState_Check() == 0) {

@@ -1,11 +1,12 @@
 // Releases and acquires the GIL, also while Python is finalizing.
 //
 // If a program ends while other Python threads (daemon threads) are running,
-// Python ends them when they next ask for the GIL. Before Python 3.14 it does
-// so with pthread_exit, which unwinds the thread's stack through C++ frames
-// that must not be unwound. All code of this module that acquires the GIL, or
-// calls Python where it may lose the GIL, uses these helpers and blocks forever
-// instead: nothing else uses its memory, and the process is about to end.
+// Python ends each of them when it next acquires the GIL. Before Python 3.14 it
+// does so with pthread_exit, which unwinds the thread's stack through C++
+// frames that must not be unwound. All code of this module that acquires the
+// GIL, or calls Python where it may lose the GIL, uses these helpers. They make
+// the thread block forever instead, which is harmless, because the process is
+// about to end.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -23,11 +24,13 @@ namespace holdfast::python {
 bool IsPythonEnding();
 // Blocks the calling thread until the process has ended.
 [[noreturn]] void StayUntilTheEnd();
-// For calls of Python that nanobind makes itself: unwinding these ends in
-// std::terminate, which blocks, too. Call it once, when the module is created.
+// Does the same for nanobind's own calls of Python: unwinding their frames ends
+// in std::terminate, which then blocks forever. Call this once, when the module
+// is created.
 void StayWherePythonEndsThreads();
 
-// Runs `call`, which acquires the GIL or may lose and reacquire it.
+// Runs `call`, which acquires the GIL or may lose and reacquire it. Blocks
+// forever if Python ends the thread meanwhile.
 template <typename Call>
 auto StayingAtTheEnd(const Call& call) {
 #ifdef __GLIBCXX__

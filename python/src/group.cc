@@ -20,8 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A wait is divided into pieces that grow from the first to the second length:
-// short pieces end a cancelled call soon, long ones ask a store less often.
+// A wait is divided into pieces, whose length grows from the first to the
+// second constant. Short pieces let a cancelled call end soon; long pieces ask
+// the transport's store less often.
 constexpr double kSliceSecondsMin = 0.05;
 constexpr double kSliceSecondsMax = 1;
 // Longer waits count as infinite.
@@ -43,7 +44,7 @@ class PythonTransport : public ProcessTransport {
   }
 
   ~PythonTransport() override {
-    if (IsPythonEnding()) {  // they end with the process
+    if (IsPythonEnding()) {  // the objects end with the process
       (void)transport_.release();
       (void)raised_.release();
       return;
@@ -89,11 +90,11 @@ class PythonTransport : public ProcessTransport {
     }
   }
 
-  // Setting `cancel` ends waits during a call; borrowed.
+  // Sets the flag that, when true, ends a wait. Borrowed; null: no flag.
   void SetCancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
 
-  // The first exception that the transport raised since the last call; null if
-  // it raised none. Needs the GIL.
+  // Returns and clears the first exception that the transport raised since the
+  // last call; null if it did not raise any. Needs the GIL.
   nb::object TakeRaised() { return std::exchange(raised_, nb::object()); }
 
  private:
@@ -130,7 +131,7 @@ class PythonTransport : public ProcessTransport {
       return StatusOf(raised);
     } catch (const nb::cast_error&) {
       return InternalError(
-          "process group: the transport's receive gave no bytes");
+          "process group: the transport's receive did not return bytes");
     }
   }
 

@@ -6,10 +6,10 @@
 // in time. The engine calls it from a separate thread that holds the GIL; it
 // divides long waits into short ones, so that Control-C interrupts them.
 //
-// Thread-safety: one call at a time; a second is refused. Created and destroyed
-// with the GIL held.
-// Errors: an exception of the transport fails the call, and is raised again
-// there.
+// Thread-safety: one call at a time; a concurrent call is refused. Created and
+// destroyed with the GIL held.
+// Errors: if the transport raises an exception, the call fails and raises it
+// again.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -30,20 +30,21 @@ class PythonTransport;
 class Group {
  public:
   Group(nanobind::object transport, const ProcessGroupOptions& options);
-  // For messages that never leave C++.
+  // Makes a group whose transport is implemented in C++.
   Group(std::shared_ptr<ProcessTransport> transport,
         const ProcessGroupOptions& options);
   ~Group();
 
   ProcessGroup& group() { return *group_; }
 
-  // RunForResult for work that uses the group.
+  // Does what RunForResult does, for work that uses the group.
   template <typename T, typename Work>
   T Run(RunOptions run, nanobind::handle progress, const Work& work) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) {
-      throw StatusError(FailedPreconditionError(
-          "process group: another thread uses it; want one a call"));
+      throw StatusError(
+          FailedPreconditionError("process group: another thread is using it; "
+                                  "want one group per thread"));
     }
     try {
       T result = RunForResult<T>(std::move(run), progress,
@@ -68,11 +69,11 @@ class Group {
   void EndCall(const Status& status);
 
   std::mutex mutex_;
-  std::shared_ptr<PythonTransport> python_;  // null if messages stay in C++
+  std::shared_ptr<PythonTransport> python_;  // null for a transport in C++
   std::unique_ptr<ProcessGroup> group_;
 };
 
-// Works with and without a group.
+// Runs `work` as group->Run does; without a group, as RunForResult does.
 template <typename T, typename Work>
 T RunInGroup(Group* group, RunOptions run, nanobind::handle progress,
              const Work& work) {

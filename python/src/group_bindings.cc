@@ -93,7 +93,8 @@ nb::bytes Broadcast(Group& self, const std::string& phase, nb::handle file,
   return nb::bytes(got.data(), got.size());
 }
 
-// Raises only KeyboardInterrupt, because the caller raises its own error.
+// Ends a call with the outcome `error`, or None. Raises only KeyboardInterrupt,
+// because the caller raises `error` itself.
 void EndCall(Group& self, nb::handle error, double wait_seconds_max) {
   const Status mine = error.is_none() ? Status() : StatusOf(nb::borrow(error));
   self.Run<Nothing>({}, nb::none(), [&](const RunOptions&) -> Result<Nothing> {

@@ -1,4 +1,4 @@
-// The files that handlers keep alongside the arrays of an item, and sessions of
+// The files that handlers keep next to an item's arrays, and sessions of
 // partial saves.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>

@@ -11,8 +11,8 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Caches the Python object of the previous text, for texts that are equal to
-// it.
+// Converts strings to Python objects. Equal consecutive strings share one
+// object.
 class LastText {
  public:
   nb::object Get(const std::string& text) {

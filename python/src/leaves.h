@@ -1,5 +1,5 @@
 // ArrayLeaf, Node and ExternalLeaf: Python's `adapt` hook makes these from
-// objects that the engine's binding does not support directly.
+// objects that the bindings do not support directly.
 //
 // Thread-safety: needs the GIL. Ownership: an ArrayLeaf refers to the arrays of
 // its shards.
@@ -24,8 +24,8 @@ struct LeafShard {
 struct ArrayLeaf {
   Shape shape;
   std::vector<LeafShard> shards;
-  // If set, the shards are the part that this process writes of an array that
-  // other processes also write; there may be no shards.
+  // If set, several processes write the array together, and the shards are this
+  // process's part, which may be empty.
   std::optional<DType> dtype;
   bool is_jax = true;
   bool immutable = true;

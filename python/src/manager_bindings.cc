@@ -1,4 +1,4 @@
-// The options of a manager, checked like the engine's own.
+// Checks the options of a Python manager with the engine's own check.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 
@@ -19,8 +19,8 @@ bool IsTrue(nb::handle object) {
   return nb::cast<bool>(nb::bool_(nb::borrow(object)));
 }
 
-// The options that a check examines; for some members only whether they are
-// set.
+// Converts the options that the check examines. It needs to know of some
+// members only whether they are set.
 CheckpointManagerOptions OptionsOf(nb::handle given, const nb::callable& warn) {
   const auto is_set = [&](const char* name) {
     return !nb::object(given.attr(name)).is_none();
@@ -52,7 +52,7 @@ CheckpointManagerOptions OptionsOf(nb::handle given, const nb::callable& warn) {
     };
   }
   if (is_true("step_name_format")) {
-    // The check needs only this of a Python format.
+    // The check needs only this member of a Python format.
     StandardNameOptions format;
     format.single_host_load_and_broadcast =
         IsTrue(nb::getattr(given.attr("step_name_format"),

@@ -1,6 +1,6 @@
-// Megatron Core's zarr checkpoints for `holdfast.megatron`: rows of plain
-// values in, numpy arrays out. The arguments and results of the functions are
-// in python/holdfast/_engine.pyi.
+// Megatron Core's zarr checkpoints for `holdfast.megatron`. Arguments are rows
+// of plain values, and results are numpy arrays; python/holdfast/_engine.pyi
+// describes both.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -28,7 +28,7 @@ namespace {
 using megatron::ShardedObject;
 using megatron::ShardedTensor;
 
-// The columns of a row; only tensors have those from kDType on.
+// The columns of a row. Only rows of tensors have the columns from kDType on.
 enum Column : uint8_t {
   kKind,
   kKey,
@@ -45,7 +45,7 @@ enum Column : uint8_t {
   kTensorColumns,
 };
 
-// `holdfast._engine.MegatronError`; owned by the module.
+// The class `holdfast._engine.MegatronError`; owned by the module.
 PyObject* megatron_error = nullptr;
 
 [[noreturn]] void RaiseMegatronError(const megatron::Error& error) {
@@ -55,7 +55,8 @@ PyObject* megatron_error = nullptr;
   throw nb::python_error();
 }
 
-// Throws unless ok; failures that Megatron defines are MegatronErrors.
+// Throws unless the status is ok; a MegatronError for a failure that Megatron
+// defines.
 void CheckMegatron(const Status& status) {
   if (const auto error = megatron::ErrorOf(status)) RaiseMegatronError(*error);
   Check(status);
@@ -74,8 +75,8 @@ auto RunMegatron(const Work& work) {
   return *std::move(result);
 }
 
-// Encoded as the file system does it, so that a key with invalid UTF-8 reaches
-// the check that refuses it.
+// Returns the key in the file system's encoding, so that a key with invalid
+// UTF-8 reaches the check that refuses it.
 std::string FileSystemKey(nb::handle key) { return PathOf(key); }
 
 megatron::ReplicaId ReplicaIdOf(nb::handle id) {
@@ -226,8 +227,8 @@ nb::tuple OpenArray(nb::handle path, const std::string& mode) {
                         std::string(DTypeName(array->dtype())));
 }
 
-// `targets` has arrays or None. The dtype is taken from the rows of the stored
-// arrays, and the engine compares it.
+// Returns views of `targets`, which are arrays or None. A view has the dtype in
+// its tensor's row, which the engine compares with the stored dtype.
 std::vector<ArrayView> TargetsOf(nb::handle targets,
                                  const std::vector<ShardedTensor>& tensors) {
   std::vector<ArrayView> views;

@@ -1,6 +1,6 @@
-// Converts Python values to msgpack and back, for Python's own dialects:
-// `_engine.msgpack_pack` and `_engine.msgpack_unpack`. (The engine handles the
-// dialect of complete trees: aggregate_bindings.cc.)
+// Converts Python values to msgpack and back, for programs that define their
+// own extension types: `_engine.msgpack_pack` and `_engine.msgpack_unpack`.
+// (For Flax's dialect of complete trees, see aggregate_bindings.cc.)
 //
 // Thread-safety: needs the GIL. Units: bytes.
 // Errors: ValueError for damaged bytes and too many levels, OverflowError for
@@ -26,7 +26,7 @@ namespace {
 // The limit of Python's msgpack package.
 constexpr int kLevelsMax = 511;
 
-// A value of a kind that the program defines.
+// A value of an extension type, which the program defines.
 struct Extension {
   int8_t code;
   nb::bytes data;
@@ -97,7 +97,8 @@ class ValuePacker {
     packer_.pack_uint64(large);
   }
 
-  // The packer's own method would make integers of 2.0 and -0.0.
+  // Packs a double as a double. The packer's own method would pack 2.0 and -0.0
+  // as integers.
   void PackDouble(double value) {
     char bytes[9] = {static_cast<char>(0xcb)};
     const auto bits = std::bit_cast<uint64_t>(value);
@@ -182,7 +183,7 @@ class ValueVisitor : public msgpack::null_visitor {
   struct Frame {
     nb::object node;
     bool is_dict;
-    nb::object key;  // of a dict, until its value is known
+    nb::object key;  // in a dict, the key whose value comes next
   };
 
   bool Push(nb::object node, bool is_dict) {

@@ -29,7 +29,7 @@ nb::object Owned(PyObject* object) {
   return nb::steal(object);
 }
 
-// The dtypes that numpy itself has.
+// Returns the dtype if numpy itself has it.
 std::optional<DType> BuiltinDType(char kind, npy_intp element_bytes) {
   switch (kind) {
     case 'b':
@@ -87,7 +87,8 @@ std::string NameOfDescr(PyArray_Descr* descr) {
   return nb::cast<std::string>(nb::str(name));
 }
 
-// User types are few and their type numbers never change, so each is looked up
+// Returns the dtype of a type that ml_dtypes or another package has registered.
+// Such types are few and their type numbers never change, so each is looked up
 // by name only once.
 std::optional<DType> UserDType(PyArray_Descr* descr) {
   static auto* const known =
@@ -140,8 +141,8 @@ std::optional<int> BuiltinTypeNumber(DType dtype) {
   }
 }
 
-// Borrowed; kept until the process exits. ml_dtypes is imported for the types
-// that numpy lacks.
+// Returns a borrowed reference, which is valid until the process exits. Imports
+// ml_dtypes for a dtype that numpy lacks.
 PyArray_Descr* DescrOf(DType dtype, const std::string& leaf) {
   static auto* const known = new std::array<PyArray_Descr*, kDTypeCount>();
   PyArray_Descr*& descr = (*known)[static_cast<size_t>(dtype)];
@@ -264,7 +265,7 @@ ArrayView WritableViewOf(nb::handle array) {
   const std::optional<DType> dtype = DTypeOf(array);
   if (!dtype) {
     ThrowValueError("a target's dtype " + DTypeNameOf(array) +
-                    " is not one that checkpoints hold");
+                    " cannot be stored in a checkpoint");
   }
   if (!PyArray_ISWRITEABLE(object)) ThrowValueError("a target is read-only");
   if (!PyArray_ISNOTSWAPPED(object)) {

@@ -17,22 +17,22 @@
 
 namespace holdfast::python {
 
-// Call it once, before anything else here.
+// Call this once, before any other function here.
 void ImportNumpy();
 
 bool IsArray(nanobind::handle object);
-// True for np.ndarray itself, false for subclasses. REQUIRES: IsArray.
+// Returns true for np.ndarray itself, false for subclasses. REQUIRES: IsArray.
 bool IsPlainArray(nanobind::handle array);
-// A numpy scalar (np.float32(1)), not an array.
+// Returns true for a numpy scalar (np.float32(1)), which is not an array.
 bool IsNumpyScalar(nanobind::handle object);
-// True for an np.number; false for np.bool_ and types of ml_dtypes. REQUIRES:
-// IsNumpyScalar.
+// Returns true for an np.number; false for np.bool_ and ml_dtypes' types.
+// REQUIRES: IsNumpyScalar.
 bool IsNumpyNumber(nanobind::handle scalar);
-// The str() of the object's numpy dtype: "float32", "str64", "object".
+// Returns the str() of the object's numpy dtype: "float32", "str64", "object".
 std::string DTypeNameOf(nanobind::handle array_or_scalar);
-// Absent for dtypes that have no stored form.
+// Returns nullopt for dtypes that cannot be stored.
 std::optional<DType> DTypeOf(nanobind::handle array);
-// The dtype of a numpy dtype object.
+// The same for a numpy dtype object.
 std::optional<DType> DTypeOfDescr(nanobind::handle descr);
 
 // Returns the array itself if the engine can read its memory as it is;
@@ -44,19 +44,19 @@ nanobind::object CopyArray(nanobind::handle array);
 ConstArrayView ViewOf(nanobind::handle array, DType dtype);
 // Throws if the array is read-only, byte-swapped or of an unknown dtype.
 ArrayView WritableViewOf(nanobind::handle array);
-// REQUIRES: IsNumpyScalar with a stored dtype.
+// REQUIRES: IsNumpyScalar, and its dtype is `dtype`.
 Scalar ScalarOf(nanobind::handle numpy_scalar, DType dtype);
 // Converts a numpy scalar to a 0-d array.
 nanobind::object ScalarAsArray(nanobind::handle numpy_scalar);
 
-// Whether numpy itself has the dtype, so that ml_dtypes, whose import may fail,
-// is not needed.
+// Returns true if numpy itself has the dtype. Other dtypes need ml_dtypes,
+// whose import may fail.
 bool IsBuiltin(DType dtype);
 // Returns a numpy array on the engine's memory, read-only if that memory is.
 // `leaf` is the name used in errors.
 nanobind::object ToNumpy(Array array, const std::string& leaf = {});
-// Like ToNumpy, but elements of a dtype that numpy lacks become integers of
-// their width: int16 for bfloat16, uint8 for one-byte dtypes.
+// Like ToNumpy, but elements of a dtype that numpy lacks become integers of the
+// same width: int16 for bfloat16, uint8 for one-byte dtypes.
 nanobind::object ToNumpyBits(Array array);
 // Returns a Python bool, int, float or complex.
 nanobind::object ToPythonNumber(const Scalar& scalar,

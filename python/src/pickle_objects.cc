@@ -35,7 +35,7 @@ nb::object IntObject(const PickleValue& value) {
                           nb::arg("signed") = true);
 }
 
-// `torch.name` if the program has imported torch; else null.
+// Returns `torch.name` if the program has imported torch; else null.
 nb::object TorchAttribute(const char* name) {
   const nb::dict modules =
       nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));
@@ -230,7 +230,8 @@ PickleValue IntValue(nb::handle object) {
       bits / 8 + 1, "little", nb::arg("signed") = true)));
 }
 
-// Copies the elements of a numpy array of that width, in C order.
+// Copies the elements of a numpy array in C order. REQUIRES: they are as wide
+// as `dtype`.
 Array CopyOf(nb::handle array, DType dtype) {
   const nb::object native = nb::module_::import_("numpy").attr("array")(
       AsNative(array), nb::arg("order") = "C", nb::arg("copy") = true);
@@ -328,7 +329,7 @@ PickleValue Taker::TakeObject(nb::handle object) {
   ThrowValueError("pickle: an object of " +
                   nb::cast<std::string>(type.attr("__module__")) + "." +
                   nb::cast<std::string>(type.attr("__qualname__")) +
-                  " is not written; use torch.save");
+                  " cannot be written; use torch.save");
 }
 
 std::vector<PickleValue> Taker::Items(nb::handle iterable) {
@@ -359,7 +360,8 @@ PickleValue Taker::TakeArray(nb::handle array, bool is_scalar) {
       (name[1] != 'U' && name[1] != 'S' && name[1] != 'V') ||
       !dtype.attr("names").is_none()) {
     ThrowValueError("pickle: a numpy array of dtype " +
-                    nb::cast<std::string>(nb::str(dtype)) + " is not written");
+                    nb::cast<std::string>(nb::str(dtype)) +
+                    " cannot be written");
   }
   Shape shape;
   for (const nb::handle extent : array.attr("shape")) {
@@ -382,7 +384,7 @@ std::optional<PickleValue> Taker::TakeTensor(nb::handle object) {
   const auto stored = DTypeOf(array);
   if (!dtype || !stored || DTypeBytes(*dtype) != DTypeBytes(*stored)) {
     ThrowValueError("pickle: a tensor of dtype " +
-                    nb::cast<std::string>(taken[1]) + " is not written");
+                    nb::cast<std::string>(taken[1]) + " cannot be written");
   }
   return PickleValue::Tensor(CopyOf(array, *dtype));
 }

@@ -11,13 +11,14 @@
 
 namespace holdfast::python {
 
-// `make_tensor(array, dtype_name)` makes an object for each torch tensor; if it
-// is None, tensors become numpy arrays.
+// Converts a value to Python objects. `make_tensor(array, dtype_name)` makes
+// the object for a torch tensor; if it is None, tensors become numpy arrays.
 nanobind::object ToPython(const PickleValue& value,
                           nanobind::handle make_tensor);
 
-// `take_tensor(object)` returns (array, dtype_name) for a torch tensor and None
-// for anything else; if it is None, there are no torch tensors.
+// Converts a Python object to a value. `take_tensor(object)` returns (array,
+// dtype_name) for a torch tensor, and None for anything else; if it is None,
+// torch tensors are not supported.
 PickleValue FromPython(nanobind::handle object, nanobind::handle take_tensor);
 
 }  // namespace holdfast::python

@@ -22,7 +22,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Runs `work` without the GIL; returns its value or throws its Status.
+// Runs `work` without the GIL. Returns its value, or throws its Status.
 template <typename T, typename Work>
 T RunOnPlace(const Work& work) {
   return RunForResult<T>({}, nb::none(),

@@ -1,8 +1,8 @@
-// The rules that decide which steps are saved and kept, applied to Python's
-// objects.
+// Applies the rules that decide which steps are saved and kept to Python's
+// steps.
 //
-// The user's functions are called from here, on the caller's thread; their
-// exceptions pass through unchanged.
+// The user's functions are called on the caller's thread, and their exceptions
+// pass through unchanged.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -29,8 +29,8 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// A rule, and which facts it needs in addition to step numbers: times and
-// metrics are read from files on demand.
+// A rule, and which facts it needs besides step numbers. Times and metrics are
+// read from files only when they are needed.
 struct KeepRule {
   PreservationPolicy policy = PreserveAll{};
   bool reads_times = false;
@@ -46,12 +46,12 @@ struct SaveRule {
   bool reads_times = false;
 };
 
-// The name under which the metrics of a step hold its rank among the steps with
-// metrics; the metrics object itself stays in Python.
+// The engine's metrics of a step have one number with this name: the step's
+// rank among the steps with metrics. The metrics themselves stay in Python.
 constexpr const char* kRank = "rank";
 
-// Times beyond this count as this time; years 1 and 9999 cannot be expressed in
-// nanoseconds.
+// Times are clamped to this range, because an int64 of nanoseconds cannot hold
+// the years 1 and 9999.
 constexpr double kSecondsMax = 4e9;
 
 int64_t StepNumberOf(nb::handle step) {
@@ -64,7 +64,7 @@ int64_t StepOf(nb::handle info) {
   return StepNumberOf(nb::object(info.attr("step")));
 }
 
-// A datetime has integral microseconds.
+// Returns the step's time in nanoseconds. A datetime has whole microseconds.
 int64_t TimeOf(nb::handle info) {
   const double seconds =
       nb::cast<double>(nb::float_(info.attr("time").attr("timestamp")()));
@@ -76,7 +76,8 @@ double RankOf(const Metrics& metrics) {
   return metrics.Find(kRank).value_or(0);
 }
 
-// `metric_of` returns the sort key of metrics: anything that Python can sort.
+// Keeps the n best steps. `metric_of` returns a sort key for metrics, which may
+// be anything that Python can sort.
 KeepRule BestOf(nb::callable metric_of, bool reverse, std::optional<int64_t> n,
                 bool keep_checkpoints_without_metrics) {
   BestN best;
@@ -86,7 +87,7 @@ KeepRule BestOf(nb::callable metric_of, bool reverse, std::optional<int64_t> n,
   return {std::move(best), false, n, std::move(metric_of), reverse};
 }
 
-// Whether a sort key of metrics is NaN, of any type, or a tuple with one.
+// Returns true if a sort key is a NaN of any type, or a tuple with a NaN.
 bool IsNan(nb::handle key) {
   if (PyTuple_Check(key.ptr())) {
     for (const nb::handle part : nb::borrow<nb::tuple>(key)) {
@@ -103,8 +104,8 @@ struct Ranking {
   nb::list ranked;  // the others, from the worst to the best
 };
 
-// Ranks in the order of Python's own sort; keys that cannot be compared raise
-// the same error here.
+// Ranks the steps with Python's own sort, so that keys that cannot be compared
+// raise Python's error.
 Ranking RankByMetric(const nb::sequence& infos, const nb::object& metric_of,
                      bool reverse) {
   Ranking ranking;
@@ -122,7 +123,8 @@ Ranking RankByMetric(const nb::sequence& infos, const nb::object& metric_of,
   return ranking;
 }
 
-// The position of the best step; None if no metric is a number.
+// Returns the position of the best step; None if no step has metrics other than
+// NaN.
 nb::object BestByMetric(const nb::sequence& infos, const nb::object& metric_of,
                         bool reverse) {
   const nb::list ranked = RankByMetric(infos, metric_of, reverse).ranked;
@@ -130,7 +132,7 @@ nb::object BestByMetric(const nb::sequence& infos, const nb::object& metric_of,
   return ranked[nb::len(ranked) - 1];
 }
 
-// Warns of a NaN in the step that was saved last.
+// Warns if the metric of the last step is NaN.
 void NoteNan(const Ranking& ranking, const nb::sequence& infos) {
   const size_t count = nb::len(ranking.nan);
   if (count == 0) return;
@@ -176,7 +178,7 @@ nb::list Preserved(const KeepRule& rule, const nb::sequence& infos) {
   return answers;
 }
 
-// `steps` may be anything that supports `step in steps`.
+// Saves `steps`, which may be anything that supports `step in steps`.
 SaveRule StepsIn(nb::object steps) {
   return {
       CustomSavePolicy{[steps = std::move(steps)](const StepRecord& step,
@@ -189,7 +191,8 @@ SaveRule StepsIn(nb::object steps) {
       }}};
 }
 
-// Calls a function with a step and the latest step, or None.
+// Returns a function that calls `function` with a step and the latest step, or
+// None.
 auto Asking(nb::object function) {
   return [function = std::move(function)](int64_t step,
                                           std::optional<int64_t> latest) {
@@ -214,7 +217,7 @@ std::optional<int64_t> CountOf(nb::handle given, const char* name) {
   return StepNumberOf(count);
 }
 
-// The rule that corresponds to the older options of a manager.
+// Returns the rule that corresponds to a manager's older options.
 SaveRule SaveRuleOf(nb::handle given) {
   CheckpointManagerOptions options;
   options.save_interval_steps = CountOf(given, "save_interval_steps");
@@ -252,7 +255,8 @@ KeepRule KeepRuleOf(nb::handle given) {
   return rule;
 }
 
-// No rule looks back further than the previous step.
+// Returns the rule's decision. Passes only the last of `previous`, because no
+// rule needs more.
 bool IsSaved(const SaveRule& rule, nb::handle info,
              const nb::sequence& previous, nb::handle context) {
   const auto record_of = [&](nb::handle step) {
@@ -269,7 +273,8 @@ bool IsSaved(const SaveRule& rule, nb::handle info,
   const Result<bool> answer =
       ShouldSave(rule.policy, record_of(info), last, decision);
   if (answer.status().code() == StatusCode::kInvalidArgument) {
-    // The engine refuses only an interval of 0, by which Orbax divides.
+    // The engine refuses only an interval of 0. Orbax divides by the interval,
+    // so it raises this error.
     PyErr_SetString(PyExc_ZeroDivisionError, "integer modulo by zero");
     nb::raise_python_error();
   }

@@ -69,7 +69,7 @@ void BindingSetRemoteSettings(const nb::dict& values) {
     using Value = std::decay_t<decltype(value)>;
     if (!nb::try_cast<Value>(values[name], value)) {
       ThrowValueError(std::string("remote settings: ") + name +
-                      ": a value of another type than its default's");
+                      ": wrong type, want the type of the default");
     }
   });
   settings.address_style =

@@ -30,7 +30,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Runs `call` with these options, and returns what the save measured.
+// Runs `call` with these options, and returns the save's Stats.
 template <typename Call>
 Stats RunSave(SaveOptions options, nb::handle progress, const Call& call,
               Group* group = nullptr) {
@@ -115,9 +115,9 @@ class GuardedPendingSave {
                                    ": it has ended already");
   }
 
-  // In a child: drops the save without removing its directory. Only one thread
-  // survives a fork, so the lock, which another thread may have held, is not
-  // taken.
+  // Drops the save in a forked child, without removing its directory. Does not
+  // take the lock: another thread may have held it at the fork, and only one
+  // thread survives a fork.
   void LeaveToParent() {
     if (getpid() == owner_) return;
     static_cast<void>(pending_.release());
@@ -131,8 +131,8 @@ class GuardedPendingSave {
   std::string directory_;
 };
 
-// Sets `use_compression` as handlers accept it: a bool, or the name of a
-// compression.
+// Sets the compression from `use_compression`, which as in handlers is a bool
+// or the name of a compression.
 void SetCompression(nb::handle use_compression, SaveOptions& options) {
   std::optional<Compression> compression;
   if (nb::isinstance<nb::str>(use_compression)) {
@@ -149,8 +149,9 @@ struct ItemDefaults {
   const char* compression = "zstd";
 };
 
-// Defines a function that saves an item. `own` has its own leading arguments;
-// the options of an item, which all these functions share, follow them.
+// Defines a Python function that saves an item. `own` are the function's
+// leading arguments, which are followed by the options that all such functions
+// have.
 template <typename Scope, typename... Own, typename... OwnArgs>
 void DefineItemSave(Scope& scope, const char* name,
                     Stats (*call)(SaveOptions options, nb::handle progress,

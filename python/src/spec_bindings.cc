@@ -1,4 +1,4 @@
-// Builders of specs, and the handles that specs open.
+// Builders of specs, and handles of what specs open.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -213,7 +213,7 @@ std::string BindingDebugData(const OptionalText& key,
   return PrintTsDebugData(key, infos);
 }
 
-// Shared by handles in Python: limits, and the memory of driver "memory".
+// Handles in Python share this: limits, and the contents of driver "memory".
 struct PythonContext {
   TsContext context;
   std::shared_ptr<SpecMemory> memory;

@@ -119,8 +119,7 @@ void BindingCheckNewestStep(
   });
 }
 
-// Returns the paths that are still to be removed, and the names to which others
-// refer.
+// Returns (to_remove, needed) as in DisposedSteps.
 nb::tuple BindingDisposeOfSteps(
     nb::handle root, const std::vector<std::string>& names,
     const std::optional<std::string>& todelete_subdir,
@@ -165,7 +164,7 @@ bool BindingRemoveUnused(nb::handle path) {
   return RunPlain<bool>([&] { return RemoveUnused(directory); });
 }
 
-// Returns for each path whether it is the directory of a checkpoint.
+// Returns for each path whether it holds a checkpoint.
 nb::list BindingHoldCheckpoints(const std::vector<std::string>& paths) {
   std::vector<bool> answers;
   RunBlocking({}, nb::none(), [&](const RunOptions&) {

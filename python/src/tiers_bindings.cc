@@ -27,10 +27,11 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Holds an object for threads of the engine, which do not hold the GIL.
+// Returns an owner of `object` that engine threads, which do not hold the GIL,
+// can release.
 std::shared_ptr<const nb::object> HeldObject(nb::object object) {
   return {new nb::object(std::move(object)), [](const nb::object* held) {
-            if (IsPythonEnding()) return;  // it ends with the process
+            if (IsPythonEnding()) return;  // the object ends with the process
             const GilAcquire acquire;
             delete held;
           }};
@@ -49,8 +50,8 @@ std::function<void(const std::string&)> WarnOf(nb::handle warn) {
   };
 }
 
-// TieredManager with the guards that Python needs. In a forked child, which
-// lacks its threads, it refuses to work and is not destroyed.
+// TieredManager with the guards that Python needs. A forked child does not have
+// the manager's threads, so there it refuses to work and is not destroyed.
 class PythonTieredManager {
  public:
   PythonTieredManager(const TieredManagerOptions& options, Group* group)
@@ -104,9 +105,9 @@ class PythonTieredManager {
                 [&](const RunOptions&) { return manager().Wait(); });
   }
 
-  // `read(facts, checkpoint)` is called on the caller's own thread, which may
-  // have a default device, a mesh or the like. Interrupting it also interrupts
-  // the restore.
+  // Calls `read(facts, checkpoint)` on the caller's own thread, because `read`
+  // may need thread-local state such as JAX's default device or mesh. An
+  // interrupt of `read` also interrupts the restore.
   TierRestore Restore(nb::handle read, std::optional<int64_t> step) {
     nb::object raised;
     Result<TierRestore> restored = InternalError("nothing has run");
@@ -130,7 +131,8 @@ class PythonTieredManager {
           step);
     }
     if (restored.ok()) return *std::move(restored);
-    // For a step that was skipped, the Status has its text.
+    // Raise the exception of `read` itself if it ended the restore. If its step
+    // was only skipped, the Status has its text.
     if (raised.is_valid() &&
         restored.status().code() != StatusCode::kNotFound &&
         restored.status().code() == StatusOf(raised).code()) {
@@ -160,7 +162,7 @@ class PythonTieredManager {
     return manager_ == nullptr ? last_stats_ : manager_->stats();
   }
 
-  // Afterwards another manager may use the directory.
+  // Closes the manager, so that another manager may use the directory.
   void Close() {
     if (manager_ == nullptr || getpid() != owner_) return;
     Status status;

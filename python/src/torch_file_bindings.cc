@@ -1,4 +1,5 @@
-// Pickles and files of torch.save, read without executing anything.
+// Pickles and torch.save files, which are read without running any of their
+// code.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

@@ -21,14 +21,14 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Accepts a numpy dtype, or anything that numpy converts to one.
+// Accepts a numpy dtype, or anything that numpy can convert to a dtype.
 DType StoredDTypeOf(nb::handle dtype, const char* what) {
   const nb::object descr =
       nb::module_::import_("numpy").attr("dtype")(nb::borrow(dtype));
   const std::optional<DType> stored = DTypeOfDescr(descr);
   if (stored) return *stored;
   ThrowValueError(std::string(what) + ": dtype " + nb::str(descr).c_str() +
-                  " is not one that checkpoints hold");
+                  " cannot be stored in a checkpoint");
 }
 
 void InitArrayLeaf(ArrayLeaf* self, nb::handle shape, nb::handle shards,
@@ -86,8 +86,8 @@ void InitNode(Node* self, const std::string& kind, nb::handle keys,
   new (self) Node(std::move(node));
 }
 
-// The memory is aligned to kAdoptableBytes, as XLA requires for memory that it
-// adopts without a copy.
+// Allocates an array whose memory is aligned to kAdoptableBytes. XLA requires
+// this alignment for memory that it uses without a copy.
 Array AllocateAligned(DType dtype, Shape shape) {
   constexpr uintptr_t kAdoptableBytes = 64;
   const int64_t count = ElementCount(shape);

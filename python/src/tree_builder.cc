@@ -42,7 +42,7 @@ class TreeBuilder {
         return Status();
       });
     }
-    // The sources of the copies are no longer needed.
+    // The copies are made, so their sources are no longer needed.
     copied_.clear();
     return std::move(result_);
   }
@@ -52,7 +52,7 @@ class TreeBuilder {
   // `is_inside`: the object is already in containers_.
   Tree VisitAdapted(PyObject* object, bool is_inside);
   Tree VisitDict(PyObject* dict);
-  // Refuses two keys with the same name.
+  // Refuses keys of a dict that become the same name.
   void CheckNames(PyObject* keys, const std::vector<Key>& names) const;
   Tree VisitSequence(PyObject* sequence);
   Tree VisitNamedTuple(PyObject* tuple, PyObject* fields);
@@ -79,7 +79,7 @@ class TreeBuilder {
     Refuse("Error parsing object member \"dtype\": Unsupported data type: \"" +
            name + "\"");
   }
-  // Reports the dtype that numpy assigns to the bytes, which is never empty.
+  // Refuses bytes by numpy's name for their dtype, whose size is never 0.
   [[noreturn]] void RefuseBytes(PyObject* bytes) const {
     const Py_ssize_t size = std::max<Py_ssize_t>(PyBytes_Size(bytes), 1);
     RefuseDType("bytes" + std::to_string(8 * size));
@@ -91,10 +91,11 @@ class TreeBuilder {
   std::vector<nb::object> copied_;
   std::vector<Step> path_;
   std::vector<PyObject*> containers_;          // borrowed; root first
-  std::shared_ptr<const ArrayTraits> traits_;  // latest; for sharing
+  std::shared_ptr<const ArrayTraits> traits_;  // latest; shared if equal
 };
 
-// Records that the walk is inside a container, and refuses endless walks.
+// Records in `containers` that the walk is inside `container`, during its
+// lifetime.
 class Inside {
  public:
   Inside(std::vector<PyObject*>& containers, PyObject* container)
@@ -183,8 +184,8 @@ std::string TreeBuilder::LeafName() const {
 
 Tree TreeBuilder::Child(Step step, PyObject* object) {
   path_.push_back(step);
-  // A key's or adapt's own code may drop values of the caller's containers
-  // while they are walked.
+  // Hold the object: the code of a key or of `adapt` may remove values from the
+  // caller's containers during the walk.
   const nb::object held = nb::borrow(object);
   Tree tree = Visit(object, /*may_adapt=*/true);
   path_.pop_back();
@@ -233,7 +234,8 @@ Tree TreeBuilder::Visit(PyObject* object, bool may_adapt) {
     return Tree::Placeholder();
   }
   if (PyComplex_Check(object)) {
-    // The formats have no Python complex, so it is stored as a 0-d array.
+    // The formats have no scalar type for a Python complex, so it is stored as
+    // a 0-d array.
     const double parts[2] = {PyComplex_RealAsDouble(object),
                              PyComplex_ImagAsDouble(object)};
     ++result_.leaf_count;
@@ -257,12 +259,12 @@ Tree TreeBuilder::Visit(PyObject* object, bool may_adapt) {
   }
   if (may_adapt) return VisitAdapted(object, /*is_inside=*/false);
   throw nb::type_error(
-      ("adapt made a " + Repr(nb::handle(object).type()) + " of a leaf")
+      ("adapt returned a " + Repr(nb::handle(object).type()) + " for a leaf")
           .c_str());
 }
 
 Tree TreeBuilder::VisitAdapted(PyObject* object, bool is_inside) {
-  // The user's objects may contain themselves, too.
+  // Objects that `adapt` converts may also contain themselves.
   if (static_cast<int>(path_.size()) > kTreeDepthMax) {
     Refuse("the tree is deeper than " + std::to_string(kTreeDepthMax) +
            " containers, or contains itself");
@@ -298,8 +300,8 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
     are_integers = are_integers && names.back().kind == KeyKind::kInteger;
   }
   if (!are_texts) CheckNames(keys.ptr(), names);
-  // Other keys sort differently (1.5 before 10.0). Members with their own order
-  // belong to a named tuple.
+  // A Dict sorts its keys as strings or integers, but other keys have another
+  // order (1.5 before 10.0). A NamedTuple keeps the order of its members.
   Tree tree =
       are_texts || are_integers ? Tree::Dict() : Tree::NamedTuple("", "");
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -335,7 +337,7 @@ Tree TreeBuilder::VisitSequence(PyObject* sequence) {
   const bool is_list = PyList_CheckExact(sequence);
   std::vector<Tree> items;
   items.reserve(static_cast<size_t>(PySequence_Size(sequence)));
-  // The size is read each time, because a list may shrink meanwhile.
+  // The size is read each time, because a list may shrink during the walk.
   for (Py_ssize_t i = 0; i < PySequence_Size(sequence); ++i) {
     items.push_back(Child({nullptr, i}, is_list
                                             ? PyList_GetItem(sequence, i)
@@ -440,7 +442,8 @@ Tree TreeBuilder::OfNumpyScalar(nb::handle scalar) {
   }
   const nb::object array = ScalarAsArray(scalar);
   const DType dtype = StoredDType(array);
-  // Orbax stores numpy's numbers as scalars, and cannot store the others.
+  // Like Orbax, store an np.number as a scalar. Orbax cannot store other numpy
+  // scalars, which become 0-d arrays.
   if (IsNumpyNumber(scalar)) return Number(ScalarOf(scalar, dtype));
   Array borrowed = Borrow(array, /*may_change=*/false);
   ++result_.leaf_count;

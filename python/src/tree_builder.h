@@ -22,8 +22,8 @@ struct BuiltTree {
   uint64_t leaf_count = 0;
   uint64_t byte_count = 0;
   uint64_t copied_bytes = 0;
-  // The item's facts that its leaves do not hold, as a JSON object, or empty:
-  // see SaveOptions.
+  // For SaveOptions::item_documents: facts about the item that its leaves do
+  // not hold, as a JSON object; or empty.
   std::string item_documents;
 };
 
@@ -31,8 +31,8 @@ struct BuildOptions {
   nanobind::object adapt;
   bool snapshot = false;
   bool strings = true;
-  // If true, integer keys stay integers; else every key becomes its str(), as
-  // in Orbax.
+  // If true, integer keys stay integers. If false, every key becomes its str(),
+  // as in Orbax.
   bool int_keys = false;
 };
 

@@ -18,7 +18,8 @@ using ValueOf = std::function<nb::object(size_t)>;
 
 class Converter {
  public:
-  // With `value_of`, scalars are indices that are passed to it.
+  // If `value_of` is set, every scalar is an index, and becomes `value_of`'s
+  // result.
   explicit Converter(const ValueOf* value_of = nullptr,
                      nb::handle namedtuple_of = {})
       : value_of_(value_of), namedtuple_of_(namedtuple_of) {}
@@ -109,18 +110,20 @@ class Converter {
       case LeafKind::kObject:
         return OfObject(tree);
       case LeafKind::kExternal:
-        break;  // never read back
+        break;  // never in a tree that was read
     }
     return nb::none();
   }
 
-  // The plain value of a pickled object of a foreign format.
+  // Converts the pickled object of a foreign format; any other object becomes
+  // None.
   static nb::object OfObject(const Tree& tree) {
     const auto* value = std::any_cast<PickleValue>(&tree.object());
     return value != nullptr ? ToPython(*value, nb::none()) : nb::none();
   }
 
-  // Joined only if an error may need it: numpy's own dtypes never do.
+  // Returns the leaf's name for errors. For numpy's own dtypes, which cannot
+  // fail, does not join the keys, and returns "".
   std::string Name(DType dtype) const {
     if (IsBuiltin(dtype)) return {};
     std::string name;

@@ -16,14 +16,14 @@
 
 namespace holdfast::python {
 
-// Integer keys become Python ints. The arrays share their memory with `tree`,
-// which should be destroyed soon, because its new Python owners may write to
-// it.
+// Converts a tree. Integer keys become Python ints. The numpy arrays share the
+// memory of `tree`, which should be destroyed soon, because their Python owners
+// may write to that memory.
 nanobind::object ToPython(const Tree& tree);
-// Converts a checkpoint's Structure(), with the result of `value_of` for the
-// index at each leaf. Keys are strings, in string order, as Orbax returns them.
-// Named tuples become dicts, or the result of namedtuple_of(module, class,
-// fields) for their values, unless that is null.
+// Converts a checkpoint's Structure(). A leaf, which is an index, becomes the
+// result of `value_of` for the index. Keys are strings, in string order, as
+// Orbax returns them. Named tuples become the result of namedtuple_of(module,
+// class, fields) for their values, or dicts if `namedtuple_of` is null.
 nanobind::object ToPython(
     const Tree& structure,
     const std::function<nanobind::object(size_t)>& value_of,

@@ -43,8 +43,8 @@ nb::tuple EntryOf(const VirtualEntry& entry) {
                         entry.byte_count);
 }
 
-// Many threads read concurrently (dask, zarr's event loop), so signals are not
-// polled: RunBlocking would do that on a separate thread.
+// Does not use RunBlocking, which would start a thread for each read to poll
+// signals, because many threads read concurrently (dask, zarr's event loop).
 nb::bytes ReadVirtual(const VirtualFiles& files, const std::string& name,
                       uint64_t offset, uint64_t byte_count) {
   const auto entry = [&] {
@@ -52,7 +52,7 @@ nb::bytes ReadVirtual(const VirtualFiles& files, const std::string& name,
     return files.Stat(name);
   }();
   Check(entry.status());
-  // Never allocates more memory than the file has bytes.
+  // Do not allocate more memory than the file has bytes.
   const uint64_t left =
       offset < entry->byte_count ? entry->byte_count - offset : 0;
   const uint64_t count = std::min(byte_count, left);

@@ -21,7 +21,8 @@ class WholeReads {
  public:
   explicit WholeReads(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  // REQUIRES: the leaf belongs to the checkpoint and has elements.
+  // Adds a read of a complete leaf, and allocates its array. REQUIRES: the leaf
+  // belongs to the checkpoint and has elements.
   Status Add(size_t leaf, std::optional<DType> dtype) {
     const LeafInfo& info = checkpoint_.leaves()[leaf];
     Result<Array> array =

@@ -1,6 +1,6 @@
-// Reads complete leaves of an open checkpoint as Python objects, in one pass
-// into memory allocated here: a tree has tens of thousands of leaves, and a
-// Python call or request for each would cost more than reading them.
+// Reads complete leaves of an open checkpoint as Python objects, in one pass,
+// into memory allocated here. A tree may have tens of thousands of leaves; a
+// Python call for each would take longer than reading them.
 //
 // Thread-safety: needs the GIL, which is released while bytes are read.
 // Errors: StatusError; nb::python_error for a dtype that numpy lacks.
@@ -13,8 +13,8 @@
 
 namespace holdfast::python {
 
-// Returns the numpy array for each (leaf, numpy dtype to cast to or None) in
-// `requests`.
+// Returns a numpy array for each of `requests`, which are pairs (leaf, numpy
+// dtype to cast to, or None).
 nanobind::list ReadLeaves(const Checkpoint& checkpoint,
                           nanobind::handle requests, const RunOptions& run,
                           nanobind::handle progress);

@@ -190,7 +190,7 @@ TEST_F(CTest, WrongReadsAreErrors) {
   EXPECT_EQ(holdfast_read(checkpoint_, w, bytes, 23),
             HOLDFAST_INVALID_ARGUMENT);
   EXPECT_THAT(holdfast_last_error(),
-              HasSubstr("params.w: target_bytes: another size (got 23, want "
+              HasSubstr("params.w: target_bytes: wrong size (got 23, want "
                         "24)"));
   EXPECT_EQ(holdfast_read(checkpoint_, w, nullptr, 24),
             HOLDFAST_INVALID_ARGUMENT);

@@ -43,17 +43,16 @@ Result<const LeafInfo*> ArrayAt(const holdfast_checkpoint* handle,
 Result<Shape> ShapeFrom(const LeafInfo& info, const char* what, size_t rank,
                         const int64_t* numbers) {
   if (rank != info.shape.size()) {
-    return InvalidArgumentError(info.name + ": " + what +
-                                ": another rank (got " + std::to_string(rank) +
-                                ", want " + std::to_string(info.shape.size()) +
-                                ")");
+    return InvalidArgumentError(info.name + ": " + what + ": wrong rank (got " +
+                                std::to_string(rank) + ", want " +
+                                std::to_string(info.shape.size()) + ")");
   }
   if (rank == 0) return Shape();
   HF_RETURN_IF_ERROR(NotNull(numbers, what));
   return Shape(numbers, numbers + rank);
 }
 
-// OutOfRange unless the box is inside the leaf.
+// Returns OutOfRange unless the box is inside the leaf.
 Status CheckBox(const LeafInfo& info, const Shape& origin, const Shape& shape) {
   for (size_t i = 0; i < shape.size(); ++i) {
     if (origin[i] >= 0 && shape[i] >= 0 && origin[i] <= info.shape[i] &&
@@ -67,13 +66,13 @@ Status CheckBox(const LeafInfo& info, const Shape& origin, const Shape& shape) {
   return Status();
 }
 
-// Checked because a file may claim a shape that does not fit any memory.
+// Returns the bytes of a box. A file may claim a shape that does not fit in any
+// memory, so the product is checked.
 Result<size_t> BoxBytes(const LeafInfo& info, const Shape& shape) {
   const size_t element_bytes = DTypeBytes(*info.dtype);
   const auto count = static_cast<size_t>(ElementCount(shape));
   if (count <= PTRDIFF_MAX / element_bytes) return count * element_bytes;
-  return ResourceExhaustedError(info.name +
-                                ": more bytes than memory can have" +
+  return ResourceExhaustedError(info.name + ": too large for any memory" +
                                 " (got shape " + ShapeToString(shape) + ")");
 }
 
@@ -83,9 +82,9 @@ Status ReadBoxInto(const holdfast_checkpoint* handle, size_t leaf,
   HF_RETURN_IF_ERROR(CheckBox(info, origin, shape));
   HF_ASSIGN_OR_RETURN(const size_t want, BoxBytes(info, shape));
   if (target_bytes != want) {
-    return InvalidArgumentError(
-        info.name + ": target_bytes: another size (got " +
-        std::to_string(target_bytes) + ", want " + std::to_string(want) + ")");
+    return InvalidArgumentError(info.name + ": target_bytes: wrong size (got " +
+                                std::to_string(target_bytes) + ", want " +
+                                std::to_string(want) + ")");
   }
   if (want > 0) HF_RETURN_IF_ERROR(NotNull(target, "target"));
   ArrayView view{*info.dtype, static_cast<char*>(target), std::move(shape), {}};
@@ -94,7 +93,8 @@ Status ReadBoxInto(const holdfast_checkpoint* handle, size_t leaf,
       .status();
 }
 
-// Copies a string for a language that frees it with holdfast_free.
+// Returns a copy of a string, which the caller frees with holdfast_free; null
+// if there is no memory.
 char* Duplicate(const std::string& text) {
   auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);

@@ -1,5 +1,5 @@
-// The frame of every function of the C API: it turns a Status into a code and
-// the thread's last error, and lets no exception escape.
+// Wraps the body of every C API function: turns its Status into a code and the
+// thread's last error, and lets no exception escape.
 //
 // Thread-safety: the last error is per thread.
 #pragma once
@@ -18,8 +18,8 @@ namespace holdfast {
 
 // Stores a failure as the thread's last error, and returns its code.
 holdfast_code Remember(const Status& status) noexcept;
-// The error for any exception but bad_alloc. Created when the program starts,
-// as OutOfMemoryError() is.
+// Returns the error for any exception except bad_alloc. The error is created
+// when the program starts, as OutOfMemoryError() is.
 const Status& ThrownError() noexcept;
 
 // Calls fn(), which returns a Status, and returns its code.

@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-// Null means the defaults.
+// Converts the caller's options; null means the defaults.
 Result<OpenOptions> OpenOptionsFrom(const holdfast_open_options* options);
 
 }  // namespace holdfast

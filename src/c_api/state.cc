@@ -49,7 +49,7 @@ Result<Array> BorrowArray(const char* dtype_name, size_t rank,
   HF_RETURN_IF_ERROR(NotNull(dtype_name, "dtype"));
   const std::optional<DType> dtype = DTypeFromName(dtype_name);
   if (!dtype.has_value()) {
-    return InvalidArgumentError("dtype: not one that is known (got " +
+    return InvalidArgumentError("dtype: unknown (got " +
                                 std::string(dtype_name) + ")");
   }
   if (rank > kRankMax) {
@@ -65,7 +65,7 @@ Result<Array> BorrowArray(const char* dtype_name, size_t rank,
   view.shape.assign(shape, shape + rank);
   const int64_t count = ElementCount(view.shape);
   if (count > PTRDIFF_MAX / static_cast<int64_t>(DTypeBytes(*dtype))) {
-    return InvalidArgumentError("shape: more bytes than there can be (got " +
+    return InvalidArgumentError("shape: too large for any memory (got " +
                                 ShapeToString(view.shape) + ")");
   }
   if (count > 0) HF_RETURN_IF_ERROR(NotNull(data, "data"));
@@ -76,8 +76,7 @@ Result<Array> BorrowArray(const char* dtype_name, size_t rank,
 Result<Compression> CompressionFrom(const char* name) {
   if (name == nullptr) return SaveOptions().compression;
   if (const auto compression = CompressionFromName(name)) return *compression;
-  return InvalidArgumentError("compression: not one that is known (got " +
-                              std::string(name) +
+  return InvalidArgumentError("compression: unknown (got " + std::string(name) +
                               ", want planes, zstd, fast or none)");
 }
 
@@ -87,7 +86,7 @@ Result<SaveOptions> SaveOptionsFrom(const holdfast_save_options* options) {
   const auto format =
       FormatFromName(given.format == nullptr ? "orbax" : given.format);
   if (!format.has_value() || !IsOrbaxFormat(*format)) {
-    return InvalidArgumentError("format: not one that is saved (got " +
+    return InvalidArgumentError("format: cannot be saved (got " +
                                 std::string(given.format) +
                                 ", want orbax or orbax-v1)");
   }

@@ -1,5 +1,5 @@
-// Reads and fills structs of the C API across versions: each begins with the
-// size that the caller's header gave it.
+// Reads and fills the C API's structs for callers of any version: each struct
+// begins with the size that it has in the caller's header.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument for a size that no
 // version has, Unimplemented for a member that this version does not know.

@@ -1,5 +1,5 @@
-// The C API: opens, lists, reads, verifies and saves checkpoints from plain
-// C99, and so from any language that can call C. doc/c.md is its guide.
+// The C API: opens, lists, reads, verifies and saves checkpoints from C99, or
+// any language that can call C. doc/c.md is its guide.
 //
 //   holdfast_checkpoint* checkpoint = NULL;
 //   size_t leaf = 0, bytes = 0;
@@ -12,21 +12,21 @@
 //   holdfast_close(checkpoint);
 //
 // Errors: every call that can fail returns a holdfast_code;
-// holdfast_last_error() returns the message. A null pointer where a value is
-// required is INVALID_ARGUMENT, an index past the end OUT_OF_RANGE. After a
+// holdfast_last_error() returns the message. A null pointer for a required
+// value is INVALID_ARGUMENT, and an index past the end is OUT_OF_RANGE. After a
 // failure, outputs are unchanged, except for the bytes of a target. No C++
 // exception leaves the library.
 // Thread-safety: several threads may use an open checkpoint or a report
 // concurrently; a state may be used by one thread at a time.
-// Ownership: the caller must close what a call opens or makes. Pointers in
-// structs that a call fills belong to the handle, and are valid until it is
-// closed.
+// Ownership: the caller must close each handle that a call opens or makes.
+// Pointers in structs that a call fills belong to the handle, and are valid
+// until it is closed.
 // Units: shapes and origins in elements, outermost dimension first; elements in
 // C order, little endian, in the layout of numpy and ml_dtypes.
-// Versions: a struct begins with its size, which the caller sets; zeros in the
-// other members of options select the defaults. A library accepts the structs
-// of older programs, and those of newer programs if their additional members
-// are zero.
+// Versions: each struct begins with its size, which the caller must set. In
+// options, zeros in the other members select the defaults. The library accepts
+// structs of programs that were compiled with an older header, and those of a
+// newer header if their additional members are zero.
 #pragma once
 
 #include <stddef.h>
@@ -60,12 +60,14 @@ typedef struct holdfast_checkpoint holdfast_checkpoint;
 typedef struct holdfast_report holdfast_report;
 typedef struct holdfast_state holdfast_state;
 
-// "0.1.0": the version of the library that the program runs with.
+// Returns the version of the library that the program runs with, such as
+// "0.1.0".
 HOLDFAST_EXPORT const char* holdfast_version(void);
-// "DATA_LOSS" for HOLDFAST_DATA_LOSS.
+// Returns the code's name: "DATA_LOSS" for HOLDFAST_DATA_LOSS.
 HOLDFAST_EXPORT const char* holdfast_code_name(holdfast_code code);
-// The message of this thread's latest failed call: "what: where: why", or "" if
-// none has failed. Valid until the thread's next call that fails.
+// Return the message and the code of this thread's latest failed call. The
+// message is "what: where: why", or "" if no call has failed; it is valid until
+// the thread's next call that fails.
 HOLDFAST_EXPORT const char* holdfast_last_error(void);
 HOLDFAST_EXPORT holdfast_code holdfast_last_error_code(void);
 // Frees memory that a call returned. Null is fine.
@@ -80,11 +82,11 @@ typedef struct holdfast_open_options {
   int64_t step;
   // Only this item of a checkpoint with several; null: all items.
   const char* item;
-  // Not 0: bytes are not checked against the checkpoint's list of checksums.
+  // Not 0: do not check bytes against the checkpoint's list of checksums.
   int skip_checksums;
 } holdfast_open_options;
 
-// Reads only metadata. `options` may be null.
+// Opens the checkpoint at `path`. Reads only metadata. `options` may be null.
 HOLDFAST_EXPORT holdfast_code
 holdfast_open(const char* path, const holdfast_open_options* options,
               holdfast_checkpoint** checkpoint);
@@ -96,7 +98,7 @@ typedef struct holdfast_leaf_info {
   const char* name;  // keys joined with '.'
   // "array", "scalar", "string", "bytes", "json", "none", "empty_dict", ...
   const char* kind;
-  const char* dtype;     // "float32", "bfloat16", ...; null if it has none
+  const char* dtype;     // "float32", "bfloat16", ...; null without a dtype
   size_t element_bytes;  // in memory; 0 without a dtype
   size_t rank;
   const int64_t* shape;  // `rank` extents
@@ -113,25 +115,27 @@ HOLDFAST_EXPORT holdfast_code
 holdfast_leaf(const holdfast_checkpoint* checkpoint, size_t leaf,
               holdfast_leaf_info* info);
 
-// The bytes that holdfast_read and holdfast_read_box need for the target.
+// Return the size in bytes of the target for holdfast_read and
+// holdfast_read_box.
 HOLDFAST_EXPORT holdfast_code holdfast_leaf_bytes(
     const holdfast_checkpoint* checkpoint, size_t leaf, size_t* bytes);
 HOLDFAST_EXPORT holdfast_code
 holdfast_box_bytes(const holdfast_checkpoint* checkpoint, size_t leaf,
                    size_t rank, const int64_t* shape, size_t* bytes);
-// Reads a complete array or scalar, as stored. INVALID_ARGUMENT unless
+// Reads a complete array or scalar in its stored dtype. INVALID_ARGUMENT unless
 // target_bytes is the result of holdfast_leaf_bytes.
 HOLDFAST_EXPORT holdfast_code
 holdfast_read(const holdfast_checkpoint* checkpoint, size_t leaf, void* target,
               size_t target_bytes);
-// Reads the box of extents `shape` at `origin`, each with `rank` integers;
-// `rank` must be the leaf's. Reads only the chunks that the box needs.
+// Reads the box at `origin` with extents `shape`, and only the chunks that the
+// box needs. Both have `rank` integers; `rank` must be the leaf's.
 HOLDFAST_EXPORT holdfast_code
 holdfast_read_box(const holdfast_checkpoint* checkpoint, size_t leaf,
                   size_t rank, const int64_t* origin, const int64_t* shape,
                   void* target, size_t target_bytes);
-// Reads a string, bytes, JSON or object leaf: `*bytes` bytes followed by a zero
-// byte, to be freed with holdfast_free. `bytes` may be null.
+// Reads a string, bytes, JSON or object leaf. `*text` receives `*bytes` bytes
+// followed by a zero byte, and must be freed with holdfast_free. `bytes` may be
+// null.
 HOLDFAST_EXPORT holdfast_code
 holdfast_read_text(const holdfast_checkpoint* checkpoint, size_t leaf,
                    char** text, size_t* bytes);
@@ -140,7 +144,7 @@ holdfast_read_text(const holdfast_checkpoint* checkpoint, size_t leaf,
 
 typedef struct holdfast_damage {
   size_t struct_size;
-  const char* leaf;  // "" if it belongs to no leaf
+  const char* leaf;  // "" if the damaged part belongs to no leaf
   const char* file;  // relative to the checkpoint
   int has_offset;
   uint64_t offset;
@@ -148,11 +152,11 @@ typedef struct holdfast_damage {
   const char* message;
 } holdfast_damage;
 
-// Reads and checks every byte. The report lists damage, and separately the
-// parts that holdfast cannot read (a dtype or an object that it lacks), which
-// are not checked and need not be damaged. If both counts are 0, everything is
-// as it was saved. The call fails when nothing can be determined. `options` may
-// be null.
+// Reads and checks every byte. The report lists the damage, and separately the
+// parts that holdfast cannot read because it does not support their dtype or
+// kind of object. Those parts are not checked; they may be intact. If both
+// lists are empty, everything is as it was saved. The call fails if the state
+// of the checkpoint cannot be determined. `options` may be null.
 HOLDFAST_EXPORT holdfast_code
 holdfast_verify(const char* path, const holdfast_open_options* options,
                 holdfast_report** report);
@@ -169,8 +173,9 @@ HOLDFAST_EXPORT holdfast_code holdfast_report_not_supported(
 
 // ---- saving
 
-// Named values to save. The keys of a name are joined with '.', and become
-// nested dicts: "params.w" becomes {"params": {"w": ...}}.
+// Makes an empty state, to which the calls below add named values to save. Keys
+// in a name are separated by '.', and become nested dicts: "params.w" becomes
+// {"params": {"w": ...}}.
 HOLDFAST_EXPORT holdfast_code holdfast_state_new(holdfast_state** state);
 // Null is fine.
 HOLDFAST_EXPORT void holdfast_state_close(holdfast_state* state);
@@ -179,7 +184,7 @@ HOLDFAST_EXPORT void holdfast_state_close(holdfast_state* state);
 HOLDFAST_EXPORT holdfast_code holdfast_state_add_array(
     holdfast_state* state, const char* name, const char* dtype, size_t rank,
     const int64_t* shape, const void* data);
-// Add Python's int, float, bool and str.
+// Add a value that Python reads as int, float, bool or str.
 HOLDFAST_EXPORT holdfast_code holdfast_state_add_int(holdfast_state* state,
                                                      const char* name,
                                                      int64_t value);
@@ -189,7 +194,7 @@ HOLDFAST_EXPORT holdfast_code holdfast_state_add_float(holdfast_state* state,
 HOLDFAST_EXPORT holdfast_code holdfast_state_add_bool(holdfast_state* state,
                                                       const char* name,
                                                       int value);
-// UTF-8, copied.
+// Copies `text`, which must be UTF-8.
 HOLDFAST_EXPORT holdfast_code holdfast_state_add_string(holdfast_state* state,
                                                         const char* name,
                                                         const char* text,
@@ -197,17 +202,17 @@ HOLDFAST_EXPORT holdfast_code holdfast_state_add_string(holdfast_state* state,
 
 typedef struct holdfast_save_options {
   size_t struct_size;
-  const char* format;       // "orbax" (null), "orbax-v1"
-  const char* compression;  // "planes" (null), "zstd", "fast", "none"
-  int zarr_format;          // 2 or 3; 0: the format's
+  const char* format;       // "orbax", "orbax-v1"; null: "orbax"
+  const char* compression;  // "planes", "zstd", "fast", "none"; null: "planes"
+  int zarr_format;          // 2 or 3; 0: the default of `format`
   int use_files;            // not 0: no OCDBT, one directory per leaf
   int overwrite;            // not 0: replace an existing checkpoint at `path`
   int thread_count;         // 0: one per CPU
 } holdfast_save_options;
 
-// Writes a new checkpoint, which appears complete and durable, or not at all.
-// `options` may be null. INVALID_ARGUMENT when one name is both a value and a
-// dict, or the state is empty.
+// Writes a new checkpoint at `path`, which appears complete and durable, or not
+// at all. `options` may be null. INVALID_ARGUMENT if a name is both a value and
+// a dict, or the state is empty.
 HOLDFAST_EXPORT holdfast_code
 holdfast_save(const char* path, const holdfast_state* state,
               const holdfast_save_options* options);

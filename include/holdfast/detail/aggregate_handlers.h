@@ -1,8 +1,9 @@
 // AggregateHandler: stores a complete tree in one file, as old releases of
 // Orbax stored small leaves. MsgpackHandler implements the only such format.
 //
-// New checkpoints have no such file; these handlers read and write old ones.
-// Thread-safety: any thread. Ownership: trees own their values.
+// New checkpoints have no such file. These handlers read and write the file of
+// old checkpoints. Thread-safety: any thread. Ownership: trees own their
+// values.
 // Units: bytes.
 // Errors: NotFound `Checkpoint does not exist at P.`; DataLoss with the byte
 // offset; InvalidArgument naming the leaves that the format cannot hold; those
@@ -27,8 +28,8 @@ class AggregateHandler {
   virtual void Close() {}
 };
 
-// flax's dialect of msgpack. Values stored elsewhere are Tree::Reference
-// leaves.
+// Flax's dialect of msgpack. Values that are stored elsewhere are
+// Tree::Reference leaves.
 class MsgpackHandler : public AggregateHandler {
  public:
   Status Serialize(const std::string& path, const Tree& item) override;

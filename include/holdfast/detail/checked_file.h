@@ -1,10 +1,10 @@
-// Reads one file of a checkpoint, for readers of files that hold no arrays:
-// JSON documents, texts, tables.
+// Reads one file of a checkpoint and checks it. For files that do not hold
+// arrays: JSON documents, text, tables.
 //
 // Thread-safety: any thread. Ownership: none.
 // Errors: DataLoss for a file that differs from its entry in
 // `_HOLDFAST_DIGESTS` (in its directory or any parent up to the checkpoint's),
-// or that is listed there and missing; NotFound, and those of the file system.
+// or that is listed there but missing; NotFound; those of the file system.
 #pragma once
 
 #include <optional>
@@ -16,15 +16,16 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The complete file at `path`, a path or URL. A file that is in no list is read
-// without a check.
+// Returns the complete file at `path`, a path or URL. A file that no
+// `_HOLDFAST_DIGESTS` lists is read without a check.
 Result<std::string> ReadCheckedFile(const std::string& path);
 
-// Removes `item`, a directory that is being deleted, from the list of checksums
-// of the checkpoint at `path`, and lists `metadata` as its
-// `_CHECKPOINT_METADATA`. With nullopt that file is not listed, for the time in
-// which it is replaced. A list that cannot be read is removed, as it vouches
-// for nothing. Durable; ok without a list.
+// Updates the list of checksums of the checkpoint at `path`, durably. Removes
+// the entries of `item`, a directory that is being deleted, and lists
+// `metadata` as the content of `_CHECKPOINT_METADATA`. If `metadata` is
+// nullopt, that file is no longer listed, so that it can be replaced. A list
+// that cannot be read is removed, because nothing can be checked against it. Ok
+// if no list exists.
 Status ForgetListedItem(const std::string& path, const std::string& item,
                         std::optional<std::string_view> metadata);
 

@@ -1,4 +1,4 @@
-// Deletes one item of a checkpoint with several, as Orbax's v1 does.
+// Deletes one item of a checkpoint that has several items, as Orbax v1 does.
 //
 // A record in the checkpoint, `_CHECKPOINT_DELETION`, is written first: from
 // then on readers do not see the item. The record exists until the item's files
@@ -22,8 +22,8 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The item of the checkpoint at `path` that is being deleted; nullopt if no
-// deletion is in progress.
+// Returns the item of the checkpoint at `path` that is being deleted; nullopt
+// if no deletion is in progress.
 Result<std::optional<std::string>> FindItemDeletion(const std::string& path);
 
 // Writes the record for `item`, with permissions `mode` on disk. AlreadyExists
@@ -36,17 +36,19 @@ Status BeginItemDeletion(const std::string& path, const std::string& item,
 // progress.
 Status FinishItemDeletion(const std::string& path);
 
-// These check whether something may be deleted, without changing anything, and
-// have Orbax's messages.
-// InvalidArgument unless the name is one that a user's item can have.
+// The functions below check whether something may be deleted. They change
+// nothing, and fail with Orbax's messages.
+//
+// Fails with InvalidArgument unless a user's item can have this name.
 Status CheckDeletableItem(const std::string& item);
-// InvalidArgument for the root of a storage, and for links.
+// Fails with InvalidArgument for the root of a storage, and for links.
 Status CheckDeletablePath(const std::string& path);
-// FailedPrecondition unless the directory is a checkpoint or empty, and for a
-// directory inside a checkpoint.
+// Fails with FailedPrecondition if the directory is neither a checkpoint nor
+// empty, or is inside a checkpoint.
 Status CheckDeletableCheckpoint(const std::string& path);
-// FailedPrecondition for a checkpoint without named items, NotFound if it lacks
-// this item, InvalidArgument for its only item and for links.
+// Fails with FailedPrecondition for a checkpoint without named items, NotFound
+// if it lacks this item, InvalidArgument if this is its only item, and for
+// links.
 Status CheckDeletableItemOf(const std::string& path, const std::string& item);
 
 }  // namespace holdfast

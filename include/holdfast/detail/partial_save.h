@@ -1,9 +1,9 @@
 // Checkpoints that are saved part by part, as in orbax.checkpoint.v1.partial.
 //
-// Each save adds a part to a session, the directory `<path>.partial_save`: a
-// directory `<name>.pending_<...>_<id>` that holds items. Finalizing makes one
-// checkpoint of all parts. Files are linked, not copied, where the file system
-// can; the session is unchanged until the checkpoint exists.
+// A session is the directory `<path>.partial_save`. Each save adds a part to
+// it: a directory `<name>.pending_<...>_<id>` that holds items. Finalizing
+// makes one checkpoint of all parts. Files are linked rather than copied if the
+// file system can link; the session is unchanged until the checkpoint exists.
 //
 // Thread-safety: one call per session at a time. Ownership: none.
 // Errors: AlreadyExists for a file that two parts have, or for a checkpoint at
@@ -20,16 +20,17 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// FailedPrecondition if one of these key paths was saved in the session before,
-// or is below or above a saved one. Ok without a session.
+// Fails with FailedPrecondition if one of these key paths, a prefix of one, or
+// a path below one was already saved in the session. Ok if the session does not
+// exist.
 Status CheckPartialSaveKeys(const std::string& session,
                             const std::vector<std::vector<std::string>>& keys);
 
-// Removes the files of a part that finalizing creates anew, and those that
+// Removes from a part the files that finalizing creates anew, and files that
 // Orbax could not merge.
 Status PreparePartialSave(const std::string& part);
 
-// Makes one checkpoint at `path` of all parts of a session, and removes the
+// Makes one checkpoint at `path` from all parts of a session, and removes the
 // session.
 Status FinalizePartialSave(const std::string& session, const std::string& path);
 

@@ -1,15 +1,15 @@
 // Megatron Core's sharded state: which part of which global tensor each rank
 // holds, and the rules by which the parts of all ranks form one checkpoint.
 //
-// One of three headers: this one (parts and their rules), state.h (nested state
-// dicts) and zarr.h (files). Names and behaviour are those of
-// megatron.core.dist_checkpointing 0.8 to 0.15.3, the last releases with a zarr
-// back end; deliberate improvements are noted where they apply.
+// There are three headers: this one (parts and their rules), state.h (nested
+// state dicts) and zarr.h (files). Names and behavior are those of
+// megatron.core.dist_checkpointing 0.8 to 0.15.3; 0.15.3 is the last release
+// with a zarr back end. Comments point out deliberate improvements.
 //
 // Thread-safety: values and pure functions.
 // Ownership: tensors borrow their elements (`data`); everything else is owned.
 // Units: shapes and offsets in elements, outermost axis first.
-// Errors: a failure that Megatron also has carries Megatron's message and
+// Errors: a failure that Megatron has, too, carries Megatron's message and
 // class. `ErrorOf(status)` parses a message such as
 //   CheckpointingException[ARRAY_NOT_FOUND]: Array /ckpt/w not found
 // `code` is holdfast's own and stable; `python_class` is the exception that
@@ -37,11 +37,12 @@ struct Error {
   std::string python_class;  // "CheckpointingException", "ValueError", ...
   std::string text;
 };
-// Nullopt if the status is ok or Megatron has no such failure (e.g. disk full).
+// Parses the status's message. Returns nullopt if the status is ok or Megatron
+// has no such failure (e.g. disk full).
 std::optional<Error> ErrorOf(const Status& status);
-// ErrorOf(status)->code, or "".
+// Returns ErrorOf(status)->code, or "".
 std::string MegatronErrorCode(const Status& status);
-// A status that ErrorOf can parse.
+// Makes a status that ErrorOf can parse.
 Status MakeError(StatusCode status_code, std::string_view code,
                  std::string_view python_class, std::string_view text);
 
@@ -56,7 +57,8 @@ struct ReplicaId {
   }
   bool operator==(const ReplicaId&) const = default;
 };
-// True if all parts are zero, and for (). Only the main replica is written.
+// Returns true if all parts are zero, also for (). Only the main replica is
+// written.
 bool IsMainReplica(const ReplicaId& replica_id);
 
 // The C-order elements [start, stop) of a local shard.
@@ -67,7 +69,8 @@ struct FlatRange {
   auto operator<=>(const FlatRange&) const = default;
 };
 
-// `axis` includes the prepended axes in its count.
+// One rank's place along an axis that is cut into `fragment_count` parts.
+// Prepended axes count in `axis`.
 struct RankOffset {
   int64_t axis = 0;
   int64_t rank = 0;
@@ -105,60 +108,63 @@ struct ShardedTensor {
   int prepend_axis_num = 0;
   // The stored and the requested global shape may differ; see zarr.h.
   bool allow_shape_mismatch = false;
-  // If set, the rank holds only these elements of its local shard, as a 1-D
+  // If set, the rank holds only these elements of its local shard, in a 1-D
   // tensor.
   std::optional<FlatRange> flattened_range;
   // The elements; `data.data` is null in a load request and in metadata. The
   // shape is local_shape, or 1-D with a flattened_range.
   ConstArrayView data;
-  // True when the tensor has data: an empty shard has data without a pointer.
+  // True if the tensor has data. An empty shard may have data without a
+  // pointer.
   bool has_data = false;
 
-  // Fills in shapes and offsets for `data`, cut along the axes in `offsets`;
-  // other axes are not cut. If an axis is repeated, its last offset counts.
-  // INVALID_OFFSETS.
+  // Makes a ShardedTensor whose shapes and offsets follow from `data` and from
+  // `offsets`, which lists the axes that are cut. If an axis is repeated, its
+  // last offset counts. INVALID_OFFSETS.
   static Result<ShardedTensor> FromRankOffsets(
       std::string key, const ConstArrayView& data,
       std::span<const RankOffset> offsets, const ShardArgs& args = {});
-  // `data` is 1-D: the elements `range` of a shard whose shape is
+  // The same for 1-D `data`: the elements `range` of a shard with the shape
   // `non_flat_local_shape`. INVALID_FLAT, INVALID_OFFSETS.
   static Result<ShardedTensor> FromRankOffsetsFlat(
       std::string key, const ConstArrayView& data,
       const Shape& non_flat_local_shape, std::span<const RankOffset> offsets,
       const FlatRange& range, const ShardArgs& args = {});
 
-  // The checks of Megatron's constructor: INVALID_DIMS, INVALID_OFFSETS,
+  // Makes the checks of Megatron's constructor: INVALID_DIMS, INVALID_OFFSETS,
   // INVALID_FLAT, INVALID_DATA. In addition, refuses negative extents and
   // offsets, sums past 2^62, and flattened ranges that are reversed or outside
   // the shard.
   Status Check() const;
 
   std::vector<SliceItem> GlobalSlice() const;
-  // The shape of the local part with all axes; prepended axes have extent 1.
+  // Returns the shape of the local part with all axes; prepended axes have
+  // extent 1.
   Shape BoxShape() const;
-  // The fragment's index along each axis. EMPTY_AXIS for an empty shard.
+  // Returns the fragment's index along each axis. EMPTY_AXIS for an empty
+  // shard.
   Result<Shape> LocalChunkOffsetInGlobal() const;
-  // One vector per axis: the coordinates of each element of flattened_range.
-  // InvalidArgument without a flattened_range.
+  // Returns the coordinates of each element of flattened_range: one vector per
+  // axis. InvalidArgument without a flattened_range.
   Result<std::vector<std::vector<int64_t>>> LocalCoordinates() const;
-  // Likewise in the global tensor; a prepended axis has its single index.
+  // The same in the global tensor; a prepended axis has its single index.
   Result<std::vector<std::vector<int64_t>>> GlobalCoordinates() const;
-  // The largest chunk shape with which no chunk is shared by two shards:
+  // Returns the largest chunk shape with which no chunk belongs to two shards:
   // global_shape // axis_fragmentations. NOT_DIVISIBLE unless
   // allow_shape_mismatch.
   Result<Shape> MaxAllowedChunks() const;
-  // Rows [start, start + length) of local axis `dim`, as shards of a tensor
-  // that every rank narrows in the same way. With a flattened_range, returns
-  // zero shards or one, and supports only dim 0 (NARROW_UNSUPPORTED).
+  // Returns the part [start, start + length) of local axis `dim`, as shards of
+  // a tensor that every rank narrows in the same way. With a flattened_range,
+  // returns at most one shard, and supports only dim 0 (NARROW_UNSUPPORTED).
   Result<std::vector<ShardedTensor>> Narrow(int dim, int64_t start,
                                             int64_t length) const;
   ShardedTensor WithoutData() const;
-  // The text that Python prints, without data.
+  // Returns the text that Python prints, without data.
   std::string ToString() const;
 };
 
 // An object that is not a tensor: one of prod(global_shape) objects with the
-// same key. Cannot be resharded.
+// same key. It cannot be resharded.
 struct ShardedObject {
   std::string key;
   Shape global_shape;
@@ -167,30 +173,34 @@ struct ShardedObject {
   // A complete torch.save file of the object; empty in a request.
   std::string data;
 
-  // `<key>/shard_<offset joined by .>_<shape joined by .>`.
+  // Returns `<key>/shard_<offset joined by .>_<shape joined by .>`.
   std::string UniqueKey() const;
-  // Makes an object without data. The name has one more offset than extents, so
-  // the last extent is unknown and set to -1. BAD_OBJECT_NAME.
+  // Parses such a name, and returns an object without data. The name has one
+  // more offset than extents, so the last extent is unknown and becomes -1.
+  // BAD_OBJECT_NAME.
   static Result<ShardedObject> EmptyFromUniqueKey(
       std::string_view unique_key, const ReplicaId& replica_id = {});
   std::string ToString() const;
 };
 
-// Everything that one rank saves or requests, after factories are built and
-// flattened.
+// Everything that one rank saves or requests, after its factories are replaced
+// by the shards that they build.
 struct RankState {
   std::vector<ShardedTensor> tensors;
   std::vector<ShardedObject> objects;
 };
 
 // Checks that every element of every key is held by exactly one main replica.
-// As in Megatron, counts shards in the grid of axis_fragmentations, without
-// building the grid; elements are not read. All bad keys are found: the first
-// gives the error (Megatron's text, then the key and the missing or duplicate
-// boxes and ranks), and the others are named after it. INVALID_ACCESS_PATTERN,
-// INCONSISTENT_SHARDS, FLATTENED_NOT_COVERED, DUPLICATE_OBJECTS, EMPTY_AXIS. If
-// an axis is not divisible by its fragments (allow_shape_mismatch), no rank
-// holds the remainder; that passes, as in Megatron.
+// Counts shards in the grid of axis_fragmentations, as Megatron does, but
+// without building the grid; reads no elements.
+//
+// The error has Megatron's text for the first bad key, then the key and the
+// missing or duplicate boxes and ranks, then the names of all other bad keys.
+// INVALID_ACCESS_PATTERN, INCONSISTENT_SHARDS, FLATTENED_NOT_COVERED,
+// DUPLICATE_OBJECTS, EMPTY_AXIS.
+//
+// If an axis is not divisible by its fragments (allow_shape_mismatch), no rank
+// holds the remainder. That is accepted, as in Megatron.
 Status ValidateShardingIntegrity(std::span<const RankState> ranks);
 // The same for states that are not contiguous in memory.
 Status ValidateShardingIntegrity(std::span<const RankState* const> ranks);
@@ -209,10 +219,11 @@ struct ShardHolders {
   uint64_t byte_count = 0;
   bool is_cross_group = false;  // ranks of another group read it too
 };
-// Returns for each shard the rank that writes (or reads) it. Greedy: shards of
-// a single group first, then by fewest holders, most bytes, and id; each is
-// assigned to the holder with the fewest bytes so far, on ties to the first
-// listed. InvalidArgument for a rank outside [0, rank_count).
+// Returns for each shard the rank that writes (or reads) it. Assigns shards one
+// by one, each to the holder with the fewest bytes so far, on ties to the
+// holder listed first. The order of assignment: shards of a single group first,
+// then shards with the fewest holders, the most bytes, and the lowest id.
+// InvalidArgument for a rank outside [0, rank_count).
 Result<std::vector<int>> DistributeShardsToRanks(
     std::span<const ShardHolders> shards, int rank_count);
 
@@ -228,24 +239,25 @@ enum class StrictHandling : uint8_t {
   kIgnoreAll,
 };
 std::string_view StrictHandlingName(StrictHandling strict);
-// INVALID_STRICT.
+// Parses the name. INVALID_STRICT for an unknown name.
 Result<StrictHandling> ParseStrictFlag(std::string_view name);
-// True if the load needs the checkpoint's keys, or the keys that all ranks
-// request.
+// Return true if the load needs the checkpoint's keys, or the keys that all
+// ranks request.
 bool NeedsCheckpointKeys(StrictHandling strict);
 bool NeedsAllRanksKeys(StrictHandling strict);
 bool ReturnsMismatchKeys(StrictHandling strict);
 
 using KeySet = std::set<std::string, std::less<>>;
 struct StrictOutcome {
-  KeySet missing;     // in the checkpoint, requested by no rank
-  KeySet unexpected;  // requested by this rank, not in the checkpoint
-  // Keys to leave out of the request: unexpected keys, where they are
-  // tolerated.
+  KeySet missing;     // in the checkpoint, but requested by no rank
+  KeySet unexpected;  // requested by this rank, but not in the checkpoint
+  // Keys to leave out of the request: the unexpected keys, if `strict`
+  // tolerates them.
   KeySet dropped;
   std::vector<std::string> warnings;  // Megatron's texts
 };
-// KEYS_MISMATCH. `all_ranks` is used only if NeedsAllRanksKeys.
+// Compares the checkpoint's keys with the requested keys. `all_ranks` is used
+// only if NeedsAllRanksKeys. KEYS_MISMATCH.
 Result<StrictOutcome> ApplyStrictness(StrictHandling strict,
                                       const KeySet& checkpoint_keys,
                                       const KeySet& this_rank,

@@ -1,6 +1,6 @@
-// Nested sharded state dicts, as Megatron's applications pass them: dicts and
-// lists whose leaves are shards, factories of shards, objects that stay local,
-// and plain values (the common state). A tuple is a plain value.
+// Nested sharded state dicts, as Megatron's users pass them: dicts and lists
+// whose leaves are shards, factories of shards, objects that stay local, and
+// plain values (the common state). A tuple is a plain value.
 //
 // Thread-safety: values; factories run on the calling thread.
 // Ownership: as megatron.h.
@@ -23,12 +23,12 @@ namespace megatron {
 
 struct ShardedState;
 
-// Never stored; a load returns the caller's own value.
+// A value that is never stored. A load returns the caller's own value.
 struct LocalNonpersistentObject {
   Tree value;
 };
 
-// A tensor that is stored as different shards than those held in memory.
+// A tensor whose stored shards differ from the tensor in memory.
 struct ShardedTensorFactory {
   std::string key;
   ConstArrayView data;
@@ -53,7 +53,7 @@ struct ShardedState {
 
   bool is_dict() const { return node.index() == 0; }
   bool is_list() const { return node.index() == 1; }
-  // Null if the node has another type.
+  // Returns null if the node has another type.
   template <typename T>
   const T* As() const {
     return std::get_if<T>(&node);
@@ -69,50 +69,52 @@ struct StateEntry {
   ShardedState second;
 };
 
-// "a.b.0": keys and list indices.
+// Keys and list indices; StatePathToString joins them: "a.b.0".
 using StatePath = std::vector<StateKey>;
 std::string StatePathToString(const StatePath& path);
 
 struct StateLeaf {
   StatePath path;
-  const ShardedState* leaf;  // neither dict nor list
+  const ShardedState* leaf;  // neither a dict nor a list
 };
-// Depth first, in order.
+// Returns the leaves depth first, in order.
 std::vector<StateLeaf> FlattenState(const ShardedState& state);
 
-// Splits the leaves into those that are `wanted`, and the rest. Containers are
-// kept where one of their leaves is; empty containers go to the rest. Lists
-// become dicts by index on the wanted side (they may have gaps), as in
-// Megatron.
+// The result of SplitState.
 struct StateSplit {
   ShardedState matching;
   ShardedState rest;
 };
+// Splits the leaves into those that are `wanted`, and the rest. Each side has
+// the containers that its leaves are in; empty containers go to the rest. In
+// `matching`, lists become dicts by index, because there may be gaps, as in
+// Megatron.
 StateSplit SplitState(const ShardedState& state,
                       const std::function<bool(const ShardedState&)>& wanted);
 // True for shards, factories and nonpersistent objects.
 bool IsSharded(const ShardedState& leaf);
 
-// Merges `b` into `a`: dicts by key, lists by index; a dict by index is merged
-// into a list. `Cannot merge two lists with different lengths (…)`, `Duplicate
-// non-dict and non-list values encountered: …`.
+// Merges `b` into `a`: dicts by key, lists by index, and a dict by index into a
+// list. Fails with `Cannot merge two lists with different lengths (…)` or
+// `Duplicate non-dict and non-list values encountered: …`.
 Result<ShardedState> MergeStates(ShardedState a, const ShardedState& b);
 
-// Replaces each factory by the state that it builds.
+// Returns the state with each factory replaced by the state that it builds.
 Result<ShardedState> ApplyFactories(const ShardedState& state);
-// Returns `loaded` after each factory in `state` has merged the parts that it
-// built.
+// Returns `loaded` with the parts of each factory in `state` merged by that
+// factory.
 Result<ShardedState> ApplyFactoryMerges(const ShardedState& state,
                                         ShardedState loaded);
 
-// The shards that a rank saves or requests: those after ApplyFactories, except
-// those with an empty flattened_range.
+// Returns the shards that a rank saves or requests: the shards after
+// ApplyFactories, except those with an empty flattened_range.
 Result<RankState> RankStateOf(const ShardedState& state);
 
-// A tensor of `part_count` equal parts along local axis `axis`, where each part
-// is cut over `fragment_count` ranks: part p of rank r is fragment p *
-// fragment_count + r of part_count * fragment_count (swiglu's fc1). `offsets`
-// are for the other axes. `merge` concatenates.
+// Makes a factory for a tensor that has `part_count` equal parts along local
+// axis `axis`, such as SwiGLU's fc1. Each part is cut over `fragment_count`
+// ranks: part p of rank r is stored as fragment p * fragment_count + r of
+// part_count * fragment_count. `offsets` are for the other axes. The factory's
+// `merge` concatenates the parts.
 Result<ShardedTensorFactory> MakeSplitFactory(
     std::string key, const ConstArrayView& data, int axis, int part_count,
     int64_t rank, int64_t fragment_count, std::vector<RankOffset> offsets,

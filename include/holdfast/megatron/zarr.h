@@ -2,22 +2,26 @@
 // object files, and the strategies that write and read them.
 //
 // The files are byte for byte those of Megatron Core 0.8 to 0.15.3, with
-// deliberate improvements: bfloat16 keeps its bits; ranks that share a chunk
-// write only their own bytes of it (no lock, no read-back, no race); 0-d
-// tensors are stored, as chunk "0"; keys that leave the directory, or that zarr
-// would store elsewhere, are refused; everything is on stable storage before
-// metadata.json appears.
+// deliberate improvements:
+// - bfloat16 keeps its bits;
+// - ranks that share a chunk each write only their own bytes of the chunk,
+//   without locks, reads or races;
+// - 0-d tensors are stored, in chunk "0";
+// - keys that lead out of the directory, or that zarr would store elsewhere,
+//   are refused;
+// - everything is on stable storage before metadata.json appears.
 //
 // In a save with many ranks, every rank calls CreateArrays, all wait for each
-// other, every rank calls WriteShards, all wait, and one rank calls SaveConfig.
-// metadata.json is the commit marker: without it the directory is not a
-// checkpoint, so a rank that dies leaves no checkpoint.
+// other, every rank calls WriteShards, all wait again, and one rank calls
+// SaveConfig. metadata.json is the commit marker: without it the directory is
+// not a checkpoint. So if a rank dies, there is no checkpoint.
 //
 // Thread-safety: strategies are immutable; calls on different directories, or
 // for different ranks in the same phase, may run concurrently.
 // Ownership: loaded arrays own their memory; views are borrowed for the call.
 // Units: bytes, elements.
-// Errors: as megatron.h; file system errors as Status codes.
+// Errors: as in megatron.h; errors of the file system have their usual Status
+// codes.
 #pragma once
 
 #include <functional>
@@ -41,7 +45,7 @@ namespace megatron {
 // A JSON scalar; monostate is null.
 using ConfigValue =
     std::variant<std::monostate, bool, int64_t, double, std::string>;
-// The text that Python prints: 'zarr', 1, None.
+// Returns the text that Python prints: 'zarr', 1, None.
 std::string ConfigValueRepr(const ConfigValue& value);
 
 struct CheckpointingConfig {
@@ -62,7 +66,7 @@ std::string ConfigText(const CheckpointingConfig& config);
 Result<CheckpointingConfig> ParseConfig(
     std::string_view text, UnknownMembers unknown = UnknownMembers::kRefuse);
 
-// Nullopt if metadata.json does not exist.
+// Reads metadata.json; nullopt if the file does not exist.
 Result<std::optional<CheckpointingConfig>> MaybeLoadConfig(
     const std::string& checkpoint_dir,
     UnknownMembers unknown = UnknownMembers::kRefuse);
@@ -71,25 +75,28 @@ Result<std::optional<CheckpointingConfig>> MaybeLoadConfig(
 Status SaveConfig(const CheckpointingConfig& config,
                   const std::string& checkpoint_dir, bool sync = true);
 Result<bool> CheckIsDistributedCheckpoint(const std::string& checkpoint_dir);
-// DIR_NOT_FOUND, NOT_A_DIST_CKPT, METADATA_INVALID.
+// Reads the metadata.json of a checkpoint. DIR_NOT_FOUND, NOT_A_DIST_CKPT,
+// METADATA_INVALID.
 Result<CheckpointingConfig> OpenConfig(
     const std::string& checkpoint_dir,
     UnknownMembers unknown = UnknownMembers::kRefuse);
 
 // ---- dtypes
 
-// torch_to_numpy_dtype_dict: "<f4", "|b1", "bfloat16". UNSUPPORTED_DTYPE
-// (`torch.uint16`) for what Megatron's table lacks.
+// Looks the dtype up in Megatron's torch_to_numpy_dtype_dict: "<f4", "|b1",
+// "bfloat16". UNSUPPORTED_DTYPE (`torch.uint16`) if the table lacks it.
 Result<std::string> TorchToNumpyDType(DType dtype);
-// numpy_to_torch_dtype_dict. UNSUPPORTED_DTYPE (`dtype('uint16')`).
+// The same for numpy_to_torch_dtype_dict. UNSUPPORTED_DTYPE
+// (`dtype('uint16')`).
 Result<DType> NumpyToTorchDType(std::string_view numpy_dtype);
-// The twelve pairs, in Megatron's order.
+// Returns the table's twelve pairs, in Megatron's order.
 std::span<const std::pair<DType, std::string_view>> DTypeTable();
 
 // ---- arrays
 
-// Ok, or REFUSED_KEY for a key that is empty, absolute, has empty parts, "." or
-// "..", is not UTF-8, contains a NUL, or ends in ".zip", ".n5" or ".sync".
+// Fails with REFUSED_KEY for a key that is empty or absolute; that has a part
+// that is empty, "." or ".."; that is not UTF-8 or contains a NUL; or that ends
+// in ".zip", ".n5" or ".sync".
 Status CheckKeyIsStorable(std::string_view key);
 
 // An open array, as described by its .zarray.
@@ -99,7 +106,7 @@ class ZarrArray {
   const Shape& shape() const;
   const Shape& chunks() const;
   DType dtype() const;
-  // As in .zarray: "<f4", ">f4", "bfloat16".
+  // Returns the dtype's name in .zarray: "<f4", ">f4", "bfloat16".
   const std::string& dtype_name() const;
 
   struct State;
@@ -111,8 +118,8 @@ class ZarrArray {
   std::shared_ptr<const State> state_;
 };
 
-// Which loader's errors are returned, and whose rules apply to slices past the
-// end.
+// The loader of Megatron whose errors are returned, and whose rules apply to
+// slices past the end of an array.
 enum class LoadMode : uint8_t {
   kTensorStore,  // Megatron's default loader
   kZarr,         // its ZarrLoadShardedStrategy
@@ -120,29 +127,30 @@ enum class LoadMode : uint8_t {
 // How a chunk without a file is treated. A filled chunk has the fill value, or
 // zeros, and is listed in the result.
 //
-// kAsRecorded: if Megatron would have written the chunk (the save did not
-// finish, or the file was lost), the load fails with ABSENT_CHUNK, listing such
-// chunks. The chunk is filled if it may be absent: the array has a fill value,
-// or the chunk is in the remainder of an axis that is not divisible by its
-// fragments.
+// kAsRecorded: the chunk is filled if it may be absent: the array has a fill
+// value, or the chunk is in the remainder of an axis that is not divisible by
+// its fragments. Otherwise the save did not finish or the file was lost, and
+// the load fails with ABSENT_CHUNK, listing all such chunks.
 using AbsentChunks = MissingChunks;
 
-// ARRAY_NOT_FOUND, ARRAY_METADATA_INVALID, UNSUPPORTED_DTYPE; messages by
-// `mode`.
+// Opens the array at `path`. ARRAY_NOT_FOUND, ARRAY_METADATA_INVALID,
+// UNSUPPORTED_DTYPE; `mode` determines the messages.
 Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path,
                                        LoadMode mode = LoadMode::kZarr);
 
-// True for a main replica's tensor whose offsets are all 0 (and whose
-// flattened_range, if any, starts at 0). Megatron never creates the array for a
-// 0-d tensor, and so cannot save one: ARRAY_NOT_FOUND.
+// Returns true if this rank must create the tensor's array: the tensor belongs
+// to a main replica, its offsets are all 0, and its flattened_range, if any,
+// starts at 0. Without `store_zero_d`, false for a 0-d tensor, as in Megatron,
+// which therefore cannot save one (ARRAY_NOT_FOUND).
 bool ShouldCreateArray(const ShardedTensor& tensor, bool store_zero_d = true);
-// Creates the directory and .zarray. ARRAY_EXISTS, NOT_DIVISIBLE,
+// Creates the array's directory and .zarray. ARRAY_EXISTS, NOT_DIVISIBLE,
 // UNSUPPORTED_DTYPE, EMPTY_AXIS, REFUSED_KEY, UNEVEN_SHARDING.
 Result<ZarrArray> CreateZarrArray(const ShardedTensor& tensor,
                                   const std::string& checkpoint_dir,
                                   bool sync = true);
-// Creates the arrays that this rank must create, calls `barrier` (may be
-// empty), then opens the others. Nullopt for replicas that are not main.
+// Creates the arrays that this rank must create, calls `barrier` (which may be
+// empty), then opens the other arrays. Returns nullopt for a replica that is
+// not the main one.
 Result<std::vector<std::optional<ZarrArray>>> CreateOrOpenZarrArrays(
     std::span<const ShardedTensor> tensors, const std::string& checkpoint_dir,
     const std::function<Status()>& barrier = nullptr, bool sync = true,
@@ -154,8 +162,8 @@ Status SaveToExistingArray(const ShardedTensor& tensor,
                            bool sync = true);
 
 struct LoadedTensor {
-  // Has the stored dtype, and local_shape or one dimension with a
-  // flattened_range. A view of the target if one was given.
+  // Has the stored dtype, and the shape local_shape, or one dimension if the
+  // tensor has a flattened_range. If a target was given, this is a view of it.
   Array array;
   std::vector<std::string> absent_chunks;  // "w/0.1"
 };
@@ -176,8 +184,9 @@ Result<LoadedTensor> LoadFromArray(const ShardedTensor& tensor,
                                    const ZarrLoadOptions& options = {},
                                    const ArrayView& target = {});
 
-// Steps of a load on arrays in memory. `loaded` is the stored part with all
-// axes; prepended axes are dropped, the result is padded, then flattened.
+// PostprocessNumpyArray does what a load does after it has read the stored part
+// with all axes, `loaded`: it drops prepended axes, pads the array, and takes
+// the flattened range. The other two functions do one of these steps.
 Result<Array> PostprocessNumpyArray(const Array& loaded,
                                     const ShardedTensor& tensor,
                                     bool apply_flattened_range = true,
@@ -200,11 +209,11 @@ using GetShapeDTypeFn =
 struct ListOptions {
   // Also list arrays whose key has a '/', which Megatron's listings leave out.
   bool recursive = false;
-  // Also list arrays of a dtype that Megatron's table lacks.
+  // Also list arrays whose dtype is not in Megatron's table.
   bool allow_any_dtype = false;
   int thread_count = 0;
 };
-// One ShardedTensor per array directory (never for "*.sync").
+// Returns one ShardedTensor per array directory, except "*.sync".
 Result<TensorMetadata> LoadZarrBasedShardedMetadata(
     const std::string& checkpoint_dir, const GetShapeDTypeFn& get_shape_dtype,
     const ListOptions& options = {});
@@ -229,7 +238,7 @@ class Strategy {
   virtual std::string_view class_name() const = 0;
   const std::string& backend() const { return backend_; }
   int64_t version() const { return version_; }
-  // "ZarrSaveShardedStrategy(zarr, 1)".
+  // Returns text such as "ZarrSaveShardedStrategy(zarr, 1)".
   std::string ToString() const;
 
  private:
@@ -238,7 +247,7 @@ class Strategy {
 };
 
 struct ZarrSaveOptions {
-  // Everything written is on stable storage when a phase returns.
+  // Everything that a phase writes is on stable storage when it returns.
   bool sync = true;
   // If false, 0-d tensors fail with ARRAY_NOT_FOUND, as in Megatron.
   bool store_zero_d = true;
@@ -266,7 +275,7 @@ class ZarrSaveShardedStrategy : public Strategy {
   // CHUNK_SIZE.
   Status CheckWritten(std::span<const ShardedTensor> tensors,
                       const std::string& checkpoint_dir) const;
-  // All three phases, with `barrier` between and after them.
+  // Does all three phases, with calls of `barrier` between and after them.
   Result<Stats> Save(std::span<const ShardedTensor> tensors,
                      const std::string& checkpoint_dir,
                      const std::function<Status()>& barrier = nullptr,
@@ -283,16 +292,17 @@ class ZarrLoadShardedStrategy : public Strategy {
     return mode_ == LoadMode::kZarr ? "ZarrLoadShardedStrategy"
                                     : "TensorStoreLoadShardedStrategy";
   }
-  // Loads all tensors in one pass over the files, in the given order. `targets`
-  // is empty or has one view (whose data may be null) per tensor.
+  // Loads all tensors in one pass over the files. The result is in the order of
+  // `tensors`. `targets` is empty, or has one view per tensor, whose data may
+  // be null.
   Result<std::vector<LoadedTensor>> Load(
       std::span<const ShardedTensor> tensors, const std::string& checkpoint_dir,
       ZarrLoadOptions options = {},
       std::span<const ArrayView> targets = {}) const;
   Result<TensorMetadata> LoadTensorsMetadata(
       const std::string& checkpoint_dir) const;
-  // Ok for zarr version 1; otherwise FailedPrecondition, which says what the
-  // checkpoint is and how to convert it.
+  // Ok for zarr version 1. Otherwise FailedPrecondition, with a message that
+  // says what the checkpoint is and how to convert it.
   Status CheckBackendCompatibility(const ConfigValue& loaded_backend) const;
   Status CheckVersionCompatibility(const ConfigValue& loaded_version) const;
 
@@ -309,12 +319,12 @@ class TensorStoreLoadShardedStrategy : public ZarrLoadShardedStrategy {
                                 LoadMode::kTensorStore) {}
 };
 
-// The registry, one per process, with its own locks.
+// Adds a strategy to the process's registry. Thread-safety: any thread.
 void RegisterDefaultStrategy(StrategyAction action, std::string backend,
                              int64_t version,
                              std::shared_ptr<const Strategy> strategy);
-// UNKNOWN_STRATEGY. The zarr strategies and torch's common ones are registered
-// from the start.
+// Returns a registered strategy. The zarr strategies, and torch's strategies
+// for the common state, are registered from the start. UNKNOWN_STRATEGY.
 Result<std::shared_ptr<const Strategy>> GetDefaultStrategy(
     StrategyAction action, const ConfigValue& backend,
     const ConfigValue& version);
@@ -322,14 +332,14 @@ Result<std::shared_ptr<const Strategy>> GetDefaultStrategy(
 // 1.
 void RegisterDefaultZarrStrategies();
 
-// ---- common state and objects: files of torch.save, as they are
+// ---- common state and objects: torch.save files, not parsed
 
-// COMMON_NOT_FOUND.
+// Read and write the file with the common state. COMMON_NOT_FOUND.
 Result<std::string> ReadCommonFile(const std::string& checkpoint_dir);
 Status WriteCommonFile(const std::string& checkpoint_dir,
                        std::string_view torch_file, bool sync = true);
-// Reads the object's file, also under its name from before 0.8.
-// OBJECT_NOT_FOUND.
+// Reads the object's file, also under the name that releases before 0.8 gave
+// it. OBJECT_NOT_FOUND.
 Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
                                    const ShardedObject& object);
 // Writes the main replicas' objects. REFUSED_KEY.
@@ -344,7 +354,8 @@ struct SaveCheckpointOptions {
   bool validate_access_integrity = true;
   ZarrSaveOptions zarr;
 };
-// The directory must exist. `common_file` is a torch.save file, or empty.
+// Saves the states of all ranks. The directory must exist. `common_file` is the
+// content of a torch.save file, or empty.
 Result<Stats> SaveCheckpoint(std::span<const RankState> ranks,
                              std::string_view common_file,
                              const std::string& checkpoint_dir,
@@ -357,14 +368,14 @@ struct LoadCheckpointOptions {
 };
 struct RankResult {
   Status status;  // this rank's own
-  // One for each requested tensor and object; nullopt if it was dropped as
-  // unexpected.
+  // One entry for each requested tensor and object; nullopt if it was dropped
+  // as unexpected.
   std::vector<std::optional<LoadedTensor>> tensors;
   std::vector<std::optional<std::string>> objects;  // torch.save files
   StrictOutcome strict;
 };
-// An error common to all ranks (no checkpoint, unknown back end) is returned as
-// the error of the call.
+// Loads what all ranks request. The call fails only with an error that is
+// common to all ranks (no checkpoint, unknown back end).
 Result<std::vector<RankResult>> LoadCheckpoint(
     std::span<const RankState> ranks, const std::string& checkpoint_dir,
     const LoadCheckpointOptions& options = {});

@@ -22,9 +22,9 @@
 // registrations may be read from any thread while nobody adds to them.
 // Ownership: arguments are borrowed for the call.
 // Units: none.
-// Errors: the handler's own; those of the registries are Orbax's, with Orbax's
-// messages: ValueError is InvalidArgument (an existing entry is AlreadyExists),
-// KeyError and FileNotFoundError are NotFound.
+// Errors: the handler's own. Registries fail as in Orbax, with Orbax's
+// messages: ValueError is InvalidArgument (AlreadyExists for an existing
+// entry), KeyError and FileNotFoundError are NotFound.
 #pragma once
 
 #include <functional>
@@ -47,7 +47,7 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 // The values to save, or how to restore them. Each item type has its own
-// structs.
+// derived structs.
 struct CheckpointArgs {
   virtual ~CheckpointArgs() = default;
 };
@@ -56,49 +56,51 @@ class CheckpointHandler {
  public:
   virtual ~CheckpointHandler() = default;
 
-  // The name that `_CHECKPOINT_METADATA` records; stock Orbax selects its class
-  // by this name.
+  // Returns the name that `_CHECKPOINT_METADATA` records. Stock Orbax selects
+  // its own class by this name.
   virtual std::string TypeStr() const = 0;
-  // `directory` is absolute and exists; with several processes each one calls
-  // this.
+  // Writes the item into `directory`, which is absolute and exists. With
+  // several processes, every process calls this.
   virtual Status Save(const std::string& directory,
                       const CheckpointArgs& args) = 0;
-  // Copies what it needs from `args` before it returns, since the caller may
-  // change its values then. The futures do the remaining work. By default calls
-  // Save, and returns no futures.
+  // Begins a save. Copies what it needs from `args` before it returns, because
+  // the caller may change the values afterwards. Waiting for all futures
+  // completes the work. By default calls Save, and returns no futures.
   virtual Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const CheckpointArgs& args);
-  // Null args restore the item as it was saved.
+  // Reads the item. Null args restore it as it was saved.
   virtual Result<Tree> Restore(const std::string& directory,
                                const CheckpointArgs* args) = 0;
-  // The tree that Restore would return, without its values. By default
+  // Returns the tree that Restore would return, without its values. By default
   // Unimplemented.
   virtual Result<Tree> Metadata(const std::string& directory);
-  // Called after all futures, before the directory counts as complete.
+  // Completes the item. Called after all futures are done, before the directory
+  // counts as complete.
   virtual Status Finalize(const std::string& directory);
   // Waits for the work that AsyncSave began.
   virtual void Close();
   // Asks the work that AsyncSave began to stop soon; its futures then fail with
-  // Cancelled. May be called from any thread; lasts until the next Save or
-  // AsyncSave.
+  // Cancelled. May be called from any thread. The request has an effect until
+  // the next Save or AsyncSave.
   virtual void Cancel();
-  // Directories, relative to the item's ("" is the item's own), with items that
-  // SaveItem or FinishItem of pending_save.h have already synced, so that the
-  // Checkpointer need not sync or read them again. It syncs everything else.
+  // Returns the directories, relative to the item's ("" is the item's own),
+  // that contain items which SaveItem or FinishItem of pending_save.h have
+  // already synced. The Checkpointer neither syncs nor reads these again; it
+  // syncs everything else.
   virtual std::vector<std::string> SyncedItems() const;
 };
 
 // A kind of handler, identified by its TypeStr.
 struct CheckpointHandlerType {
   std::string typestr;
-  // Empty if it cannot be made without arguments.
+  // Makes a handler. Empty if that needs arguments.
   std::function<std::shared_ptr<CheckpointHandler>()> make;
 };
 
 // A struct derived from CheckpointArgs.
 struct CheckpointArgsType {
   std::type_index type = typeid(CheckpointArgs);
-  // Empty if it is not default constructible.
+  // Makes default args. Empty if the struct has no default constructor.
   std::function<std::shared_ptr<const CheckpointArgs>()> make;
 
   template <typename Args>
@@ -112,26 +114,28 @@ struct CheckpointArgsType {
   }
 };
 
-// Sets which kind of handler serves these args where no registry says
+// Sets which kind of handler serves these args, unless a registry says
 // otherwise. A later registration of the same args wins, as in Orbax.
-// InvalidArgument "`for_save` and `for_restore` cannot both be False.", and for
-// a typestr that two kinds of handler claim.
+// InvalidArgument "`for_save` and `for_restore` cannot both be False."; also
+// for a typestr that belongs to another kind of handler.
 Status RegisterCheckpointArgs(const CheckpointArgsType& args,
                               const CheckpointHandlerType& handler,
                               bool for_save, bool for_restore);
-// InvalidArgument "Unable to find registered `CheckpointHandler` for X. Use
+// Returns the kind of handler that is registered for the args. InvalidArgument
+// "Unable to find registered `CheckpointHandler` for X. Use
 // `register_with_handler`."
 Result<CheckpointHandlerType> RegisteredHandlerType(std::type_index args);
 // Finds the handler by its TypeStr, or by the names that older and newer
 // releases of Orbax write. NotFound.
 Result<CheckpointHandlerType> HandlerTypeOf(std::string_view typestr);
-// The args that were registered first, for saves and for restores, with
-// handlers of this TypeStr. InvalidArgument "Unable to find registered
-// `CheckpointArgs` for save for X."
+// The args that were registered first, for saves and for restores, with one
+// kind of handler.
 struct RegisteredArgs {
   CheckpointArgsType save;
   CheckpointArgsType restore;
 };
+// Returns the args for handlers with this TypeStr. InvalidArgument "Unable to
+// find registered `CheckpointArgs` for save for X."
 Result<RegisteredArgs> RegisteredArgsOf(std::string_view typestr);
 
 // Maps an item and the type of its args to the handler that serves it.
@@ -142,25 +146,26 @@ class CheckpointHandlerRegistry {
   using Entries =
       std::vector<std::pair<Key, std::shared_ptr<CheckpointHandler>>>;
 
-  // For a null handler, makes the globally registered one. AlreadyExists "Entry
-  // for item=I and args_type=T already exists in the registry.";
-  // InvalidArgument "Provided a `None` `CheckpointHandler` when registering
-  // item=I and args_type=T. ..."
+  // Adds an entry. If the handler is null, makes the globally registered
+  // handler for the args. AlreadyExists "Entry for item=I and args_type=T
+  // already exists in the registry."; InvalidArgument "Provided a `None`
+  // `CheckpointHandler` when registering item=I and args_type=T. ..."
   Status Add(std::optional<std::string> item, std::type_index args,
              std::shared_ptr<CheckpointHandler> handler = nullptr);
-  // NotFound "No entry for item=I and args_ty=T in the registry."
+  // Returns the entry's handler. NotFound "No entry for item=I and args_ty=T in
+  // the registry."
   Result<std::shared_ptr<CheckpointHandler>> Get(
       const std::optional<std::string>& item, std::type_index args) const;
   bool Has(const std::optional<std::string>& item, std::type_index args) const;
-  // In the order in which they were added.
+  // Returns the entries in the order in which they were added.
   const Entries& entries() const { return entries_; }
 
  private:
   Entries entries_;
 };
 
-// A registry with each handler entered under its item's name, for the args that
-// are registered for its TypeStr.
+// Makes a registry that has each handler under its item's name, for the args
+// that are registered for its TypeStr.
 Result<CheckpointHandlerRegistry> CreateDefaultHandlerRegistry(
     const std::map<std::string, std::shared_ptr<CheckpointHandler>>& items);
 

@@ -1,10 +1,10 @@
-// CheckpointManager: the steps of a training run in one directory: when to save
-// a step, which steps to keep, which is the best, and how to restore one.
+// CheckpointManager: keeps the steps of a training run in one directory.
+// Decides when to save a step, which steps to keep, and which is the best.
 //
 //   auto manager = CheckpointManager::Make("/run", {.max_to_keep = 3});
 //   for (int64_t step = 0; step < n; ++step) {
 //     ...
-//     (*manager)->Save(step, StandardSave(state));   // true where it saved
+//     (*manager)->Save(step, StandardSave(state));   // true if it saved
 //   }
 //   (*manager)->Close();
 //   ... (*manager)->Restore(std::nullopt);            // the latest step
@@ -13,15 +13,15 @@
 // Orbax's manager could lose a run: a policy never removes the last committed
 // step of a root, a step on disk that this manager does not know about is never
 // overwritten, and steps are removed through the trash (steps.h), so that a
-// partly removed step is never listed. A separate thread removes their files,
-// and no save waits for it; Close finishes the remaining removals, and after a
-// crash the next manager does.
+// partly removed step is never listed. A separate thread deletes the files of
+// removed steps; saves do not wait for it. Close finishes the remaining
+// deletions; after a crash, the next manager does.
 //
 // Several managers may read a root while one writes; Reload finds new steps.
 // With several processes (MultiprocessingOptions::group) every process makes
 // the same calls; only the primary host removes steps.
 //
-// Thread-safety: one thread at a time; IsSavingInProgress from any.
+// Thread-safety: one thread at a time; IsSavingInProgress from any thread.
 // Ownership: args are borrowed for the call; groups for the manager's lifetime.
 // Units: seconds; nanoseconds since 1970-01-01 UTC.
 // Errors: with Orbax's messages. ValueError is InvalidArgument,
@@ -53,7 +53,7 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 struct CheckpointManagerOptions {
-  // --- When to save; save_decision_policy overrides the rest when set ---
+  // --- When to save: save_decision_policy, if set, overrides the rest ---
   std::optional<int64_t> save_interval_steps = 1;
   std::set<int64_t> save_on_steps;
   std::function<bool(int64_t step, std::optional<int64_t> latest)>
@@ -61,12 +61,12 @@ struct CheckpointManagerOptions {
   std::optional<SaveDecisionPolicy> save_decision_policy;
   // If false, policies are always told that no save is running.
   bool enable_should_save_is_saving_in_progress_check = true;
-  // Whether the machine is about to be preempted (preemption.h). Every process
-  // must return the same answer, unless there is a decision_group.
+  // Returns whether the machine is about to be preempted (preemption.h). Must
+  // return the same answer on every process, unless decision_group is set.
   std::function<bool(int64_t step)> reached_preemption;
-  // A group on its own transport, through which processes agree on decisions
-  // while a save uses the other group. Several processes need it for
-  // ContinuousCheckpointingPolicy. Borrowed.
+  // A second group, on its own transport, through which processes agree on
+  // decisions while a save uses MultiprocessingOptions::group. Several
+  // processes need it for ContinuousCheckpointingPolicy. Borrowed.
   ProcessGroup* decision_group = nullptr;
 
   // --- Steps to keep: a step stays if any of these keeps it ---
@@ -91,16 +91,16 @@ struct CheckpointManagerOptions {
 
   // --- The directory ---
   bool create = true;
-  // Removes the leftovers of interrupted saves, and nothing else.
+  // Make removes the leftovers of interrupted saves, and nothing else.
   bool cleanup_tmp_directories = false;
   bool read_only = false;
   bool save_root_metadata = true;
-  // Times and metrics of steps are read only when they are needed.
+  // Read the steps' times and metrics only when they are needed.
   bool lightweight_initialize = false;
 
   // --- Deletion ---
-  // Removed steps are moved there instead; see DisposalOptions. The second is
-  // Unimplemented outside of gs://.
+  // Steps are moved there instead of being deleted; see DisposalOptions.
+  // todelete_full_path is Unimplemented outside of gs://.
   std::optional<std::string> todelete_subdir;
   std::optional<std::string> todelete_full_path;
   // The thread that removes steps also renames them into the trash.
@@ -122,14 +122,15 @@ struct CheckpointManagerOptions {
   std::function<void(const std::string&)> warn;  // empty: no warnings
 };
 
-// Returns the options without those that read_only disables, each of which is
-// reported to `warn`. InvalidArgument for contradictory values. Make calls this
+// Returns the options without those that read_only disables, and reports each
+// of these to `warn`. InvalidArgument for contradictory values. Make calls this
 // first.
 Result<CheckpointManagerOptions> CheckedManagerOptions(
     CheckpointManagerOptions options);
 
-// The policies that the options name, or that the older options stand for.
-// InvalidArgument for a preservation_policy combined with older options.
+// Return the policies in the options, or those that correspond to the older
+// options. InvalidArgument for a preservation_policy combined with older
+// options.
 SaveDecisionPolicy SavePolicyOf(const CheckpointManagerOptions& options);
 Result<PreservationPolicy> PreservationPolicyOf(
     const CheckpointManagerOptions& options);
@@ -144,7 +145,7 @@ struct ManagerItems {
 };
 
 struct ManagerSaveOptions {
-  // A Dict of numbers; saved when there is a best_fn.
+  // A Dict of numbers; saved only if the manager has a best_fn.
   std::optional<Tree> metrics;
   // Saves whatever the policy says, even in a read-only manager. Never
   // overwrites.
@@ -154,7 +155,8 @@ struct ManagerSaveOptions {
 
 class CheckpointManager {
  public:
-  // `metadata` is a JSON object about the run, written once; or empty.
+  // Makes a manager of the root at `directory`. `metadata` is a JSON object
+  // about the run, which is written when the root is new; or empty.
   static Result<std::unique_ptr<CheckpointManager>> Make(
       const std::string& directory, CheckpointManagerOptions options = {},
       const ManagerItems& items = {}, const std::string& metadata = "");
@@ -163,47 +165,50 @@ class CheckpointManager {
 
   virtual const std::string& directory() const = 0;
 
-  // Returns true if it saved the step; false when the policy declines, or a
-  // later step exists. Returns when the args may change. AlreadyExists
-  // "Checkpoint for step N already exists."; if the previous save failed,
-  // returns its error instead of saving.
+  // Saves the step, and returns true; returns false if the policy declines, or
+  // a later step exists. The args may change once it has returned. If the
+  // previous save failed, returns that save's error instead of saving.
+  // AlreadyExists "Checkpoint for step N already exists."
   virtual Result<bool> Save(int64_t step, const CheckpointArgs& args,
                             const ManagerSaveOptions& options = {}) = 0;
-  // A single item without a name gives its value, several items a Dict. Without
-  // a step, restores the latest. Null args restore the step as it was saved.
-  // `directory` may name another root. Waits for a running save.
+  // Restores a step; without `step`, the latest. Returns the value of a single
+  // item without a name, or a Dict of several items. Null args restore the step
+  // as it was saved. `directory` may name another root. Waits for a running
+  // save.
   virtual Result<Tree> Restore(std::optional<int64_t> step,
                                const CheckpointArgs* args = nullptr,
                                const std::string& directory = "") = 0;
 
-  // The steps as of the last Save, Delete or Reload, including the step that is
-  // being saved.
+  // Returns the steps as of the last Save, Delete or Reload, including a step
+  // that is being saved.
   virtual std::vector<int64_t> AllSteps() = 0;
   virtual std::optional<int64_t> LatestStep() = 0;
-  // The best step by best_fn, or without best_fn the latest. Absent when no
-  // step has metrics.
+  // Returns the best step by best_fn; without best_fn, the latest. Nullopt if
+  // no step has metrics.
   virtual std::optional<int64_t> BestStep() = 0;
   virtual Result<bool> ShouldSave(int64_t step) = 0;
   virtual bool ReachedPreemption(int64_t step) = 0;
-  // Read from the step's directory; absent if it has none.
+  // Reads the metrics from the step's directory; nullopt if it has no metrics.
   virtual Result<std::optional<Metrics>> StepMetrics(int64_t step) = 0;
   // Waits for a running save.
   virtual Result<StepMetadata> Metadata(int64_t step) = 0;
-  // The JSON object passed to Make when the root was new; otherwise "{}".
+  // Returns the JSON object that was passed to Make when the root was new, or
+  // "{}".
   virtual Result<std::string> RootMetadata() = 0;
 
-  // NotFound "Requested deleting a non-existent step: N." May also delete the
-  // last step.
+  // Deletes a step, even the last one. NotFound "Requested deleting a
+  // non-existent step: N."
   virtual Status Delete(int64_t step) = 0;
   virtual Status Reload() = 0;
-  // Waits until the step that is being saved is durable and older ones are in
-  // the trash, but not until their files are removed.
+  // Waits until the step that is being saved is durable, and steps that are not
+  // kept are in the trash. Does not wait until their files are deleted.
   virtual Status WaitUntilFinished() = 0;
-  // Does not wait; also reports errors from removals.
+  // Returns an error of a finished save or deletion that was not reported yet,
+  // without waiting.
   virtual Status CheckForErrors() = 0;
   virtual bool IsSavingInProgress() const = 0;
-  // Waits for the save and the removals. Later calls other than Close return
-  // FailedPrecondition.
+  // Waits for the running save and the deletions. Later calls other than Close
+  // return FailedPrecondition.
   virtual Status Close() = 0;
 };
 

@@ -1,5 +1,5 @@
-// Checkpointer and AsyncCheckpointer: save one or several items of a
-// CheckpointHandler as a checkpoint that appears atomically and durably, or not
+// Checkpointer and AsyncCheckpointer: save what a CheckpointHandler writes (one
+// item, or several) as a checkpoint that appears atomically and durably, or not
 // at all.
 //
 //   auto handler = CompositeCheckpointHandler::Make();
@@ -12,9 +12,10 @@
 // the same calls; rank 0 of the active processes is the primary host.
 //
 // Thread-safety: one thread at a time; state(), IsSavingInProgress() and
-// Cancel() of an AsyncCheckpointer from any thread. While it saves, its group
-// may not be used elsewhere. Ownership: a handler is shared, args are borrowed
-// for the call, a group for the checkpointer's lifetime.
+// Cancel() of an AsyncCheckpointer from any thread. While a checkpointer saves,
+// nothing else may use its group.
+// Ownership: the handler is shared; args are borrowed for the call, the group
+// for the checkpointer's lifetime.
 // Units: seconds; nanoseconds since 1970-01-01 UTC.
 // Errors: AlreadyExists "Destination P already exists.", NotFound "Checkpoint
 // at P not found.", FailedPrecondition "Found incomplete checkpoint at P.",
@@ -62,16 +63,17 @@ class Checkpointer {
       CheckpointerOptions options = {});
   virtual ~Checkpointer() = default;
 
-  // The checkpoint exists, durably, when it returns.
+  // Saves the checkpoint, which exists and is durable when Save returns.
   virtual Status Save(const std::string& path, const CheckpointArgs& args,
                       const CheckpointerSaveOptions& options = {}) = 0;
-  // Null args restore the item as it was saved. A composite returns a Dict of
-  // its items.
+  // Restores the item; a composite returns a Dict of its items. Null args
+  // restore it as it was saved.
   virtual Result<Tree> Restore(const std::string& path,
                                const CheckpointArgs* args = nullptr) = 0;
   virtual Result<StepMetadata> Metadata(const std::string& path) = 0;
-  // Waits, then closes the handler; returns an error of a save that was not
-  // reported yet. Later calls other than Close return FailedPrecondition.
+  // Waits for the running save, then closes the handler. Returns a save's error
+  // that was not reported yet. Later calls other than Close return
+  // FailedPrecondition.
   virtual Status Close() = 0;
   virtual const std::shared_ptr<CheckpointHandler>& handler() const = 0;
 };
@@ -82,23 +84,22 @@ enum class SaveState : uint8_t {
   kStaging,    // args are being copied
   kStaged,     // Save has returned or soon will: args may change
   kDurable,    // the checkpoint exists, and survives a power loss
-  kFailed,     // no checkpoint exists; the error was or will be reported
-  kCancelled,  // no checkpoint exists, as Cancel requested
+  kFailed,     // no checkpoint exists; a call has returned or will return why
+  kCancelled,  // no checkpoint exists, because Cancel was called
 };
-// "none", "staging", ...
+// Returns the state's name: "none", "staging", ...
 std::string_view SaveStateName(SaveState state);
 
 struct AsyncOptions {
-  // Measured from the call of Save until the checkpoint is durable.
+  // The longest time from the call of Save until the checkpoint is durable.
   // InvalidArgument unless positive: "Timeout must be positive, but got T
   // seconds."
   double timeout_seconds = 1200;
-  // Called on the thread that saves, after the items are finalized and before
-  // the checkpoint becomes visible (as in Orbax). May be empty.
+  // Called on the saving thread, after the items are finalized and before the
+  // checkpoint becomes visible, as in Orbax. May be empty.
   std::function<void()> post_finalization_callback;
-  // Ignored; accepted because Orbax has it for storage where creating
-  // directories takes seconds. Directories are always created before Save
-  // returns.
+  // Ignored: directories are always created before Save returns. (Orbax has
+  // this option for storage that takes seconds to create a directory.)
   bool create_directories_asynchronously = true;
 };
 
@@ -107,23 +108,24 @@ class AsyncCheckpointer : public Checkpointer {
   static Result<std::unique_ptr<AsyncCheckpointer>> Make(
       std::shared_ptr<CheckpointHandler> handler,
       AsyncOptions async_options = {}, CheckpointerOptions options = {});
-  // Waits as WaitUntilFinished does; a save past its deadline is left to end by
-  // itself, uncommitted.
+  // Waits like WaitUntilFinished. A save past its deadline ends by itself
+  // later, without committing.
   ~AsyncCheckpointer() override = default;
 
-  // Waits for the previous save; if it failed, returns its error instead of
-  // saving. Returns when the args may change. Later errors are reported once,
-  // by the next Save, Restore, WaitUntilFinished, CheckForErrors or Close.
+  // Begins a save, and returns when the args may change. First waits for the
+  // previous save; if that failed, returns its error instead of saving. A later
+  // error of the new save is returned once, by the next Save, Restore,
+  // WaitUntilFinished, CheckForErrors or Close.
   Status Save(const std::string& path, const CheckpointArgs& args,
               const CheckpointerSaveOptions& options = {}) override = 0;
-  // Waits until the last save is durable, has failed or is past its deadline.
+  // Waits until the last save is durable, has failed, or is past its deadline.
   virtual Status WaitUntilFinished() = 0;
-  // Does not wait.
+  // Returns an error that was not returned yet, without waiting.
   virtual Status CheckForErrors() = 0;
   virtual bool IsSavingInProgress() const = 0;
   virtual SaveState state() const = 0;
-  // Asks the running save to stop; if it is not committed yet, it never will
-  // be. This is not reported as an error. Does nothing when no save is running.
+  // Asks the running save to stop. Unless it is already committed, it will not
+  // be; this is not an error. Does nothing if no save is running.
   virtual void Cancel() = 0;
 };
 

@@ -1,5 +1,6 @@
-// The handlers for Orbax's item types, with their type strings, files and error
-// messages, and the arguments that each accepts. All are registered globally.
+// The handlers for Orbax's item types, and the arguments that each accepts.
+// Type strings, files and error messages are Orbax's. All handlers are
+// registered globally.
 //
 //   auto handler = MakeJsonHandler();
 //   handler->Save(directory, JsonSave(Tree::Dict({{"epoch", 3}})));
@@ -8,9 +9,9 @@
 // Trees of JSON values are dicts, lists (tuples are written as lists), strings,
 // Python numbers, bools and None.
 //
-// Thread-safety, ownership: as checkpoint_handler.h.
+// Thread-safety, ownership: as in checkpoint_handler.h.
 // Units: bytes.
-// Errors: as checkpoint_handler.h; args of another type are InvalidArgument.
+// Errors: as in checkpoint_handler.h; InvalidArgument for args of another type.
 #pragma once
 
 #include <map>
@@ -40,7 +41,7 @@ struct PyTreeRestore : CheckpointArgs {
   explicit PyTreeRestore(PyTreeRestoreArgs a) : args(std::move(a)) {}
   PyTreeRestoreArgs args;
 };
-// InvalidArgument as PyTreeCheckpointHandler::Make.
+// InvalidArgument as in PyTreeCheckpointHandler::Make.
 Result<std::shared_ptr<CheckpointHandler>> MakePyTreeHandler(
     PyTreeCheckpointHandlerOptions options = {});
 
@@ -50,14 +51,14 @@ struct StandardSave : CheckpointArgs {
   StandardSave() = default;
   explicit StandardSave(Tree i) : item(std::move(i)) {}
   Tree item;
-  // By parameter name, as PyTreeSaveArgs::save_args.
+  // By parameter name, as in PyTreeSaveArgs.
   std::map<std::string, SaveArgs> save_args;
   std::string custom_metadata;  // a JSON object for `_METADATA`, or empty
 };
 struct StandardRestore : CheckpointArgs {
   StandardRestore() = default;
   explicit StandardRestore(Tree i) : item(std::move(i)) {}
-  std::optional<Tree> item;  // absent: as it was saved
+  std::optional<Tree> item;  // absent: restore the item as it was saved
   // If false, arrays are padded or truncated to the shapes of `item`.
   bool strict = true;
 };
@@ -77,10 +78,10 @@ struct JsonHandlerOptions {
 };
 std::shared_ptr<CheckpointHandler> MakeJsonHandler(
     JsonHandlerOptions options = {});
-// The text as Python's json.dumps writes it. InvalidArgument for a leaf that
-// JSON cannot represent.
+// Returns the text that Python's json.dumps writes. InvalidArgument for a leaf
+// that JSON cannot represent.
 Result<std::string> JsonTextOf(const Tree& value);
-// DataLoss for text that is not JSON.
+// Parses JSON text. DataLoss for text that is not JSON.
 Result<Tree> TreeOfJsonText(std::string_view text);
 
 // One array or scalar.
@@ -100,8 +101,8 @@ struct ArrayHandlerOptions {
 Result<std::shared_ptr<CheckpointHandler>> MakeArrayHandler(
     ArrayHandlerOptions options = {});
 
-// A protocol buffer in text form, as the caller made it; it is restored as a
-// string leaf.
+// A protocol buffer, which the caller has converted to text. It is restored as
+// a string leaf.
 struct ProtoSave : CheckpointArgs {
   ProtoSave() = default;
   explicit ProtoSave(std::string t) : text(std::move(t)) {}
@@ -115,8 +116,8 @@ struct ProtoHandlerOptions {
 std::shared_ptr<CheckpointHandler> MakeProtoHandler(
     ProtoHandlerOptions options = {});
 
-// A JAX random key: a jax array, typed (ArrayTraits::prng_impl) or not. As in
-// Orbax, a typed key is restored with the default implementation.
+// A JAX random key: a jax array, typed (ArrayTraits::prng_impl) or not. A typed
+// key is restored with the default implementation, as in Orbax.
 struct JaxRandomKeySave : CheckpointArgs {
   JaxRandomKeySave() = default;
   explicit JaxRandomKeySave(Tree i) : item(std::move(i)) {}

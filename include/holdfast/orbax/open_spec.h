@@ -1,21 +1,20 @@
-// OpenSpec: opens arrays, single JSON members and key-value stores from a spec
-// in TensorStore's JSON (built by spec.h, Orbax or TensorStore).
+// OpenSpec: opens an array, a single JSON member or a key-value store from a
+// spec in TensorStore's JSON (built by spec.h, Orbax or TensorStore).
 //
-// Array drivers: zarr, zarr3, cast over one of them, json. Key-value drivers:
+// Array drivers: zarr, zarr3, cast over one of these, json. Key-value drivers:
 // file, memory, gcs, s3, http (read only), ocdbt (over another driver), as
 // objects or URLs ("file:///a/", "memory://", "gs://bucket/a/|ocdbt:b/"). Other
-// drivers and members are refused by name. Object stores are accessed as
-// remote.h describes, except where the spec itself sets endpoint, region or
-// credentials.
+// drivers and members are refused by name. Object stores are accessed with the
+// settings of remote.h, unless the spec sets endpoint, region or credentials.
 //
 // Writes to files take effect immediately. Writes to an OCDBT database are kept
-// in memory and become one generation with Commit, which must be called:
-// without Commit they are lost. Reads through the same handle see uncommitted
-// writes.
+// in memory until Commit writes them as one generation; without Commit they are
+// lost. Reads through the same handle see uncommitted writes.
 //
 // Thread-safety: reads may run concurrently, also with writes to other chunks;
-// Commit needs exclusive use of the handle. Ownership: handles own what they
-// open; views are borrowed for the call. Units: boxes in elements.
+// during Commit, no other thread may use the handle.
+// Ownership: handles own what they open; views are borrowed for the call.
+// Units: boxes in elements.
 // Errors: InvalidArgument for an invalid spec, with TensorStore's messages;
 // NotFound, AlreadyExists, FailedPrecondition (stored metadata contradict the
 // spec); Unimplemented `<name> is not part of this release yet`; DataLoss and
@@ -57,7 +56,7 @@ struct OpenSpecOptions {
   std::optional<bool> create;
   std::optional<bool> delete_existing;
   std::optional<bool> assume_metadata;
-  const std::atomic<bool>* cancel = nullptr;  // borrowed while it is open
+  const std::atomic<bool>* cancel = nullptr;  // borrowed by the handle
 };
 
 class SpecHandle {
@@ -65,32 +64,35 @@ class SpecHandle {
   virtual ~SpecHandle() = default;
 
   virtual const std::string& driver() const = 0;  // "zarr", "cast", "json", ...
-  // The spec with everything known so far: dtype, shape and all metadata.
+  // Returns the spec with everything known so far: dtype, shape and all
+  // metadata.
   virtual std::string spec_json() const = 0;
 
-  // For arrays; a JSON member has none of these (kUint8, no dimensions).
-  virtual DType dtype() const = 0;  // as read and written: after a cast
+  // Only for arrays. For a JSON member, the dtype is kUint8 and the shapes are
+  // empty.
+  virtual DType dtype() const = 0;  // with the cast applied
   virtual const Shape& shape() const = 0;
   virtual const Shape& read_chunk_shape() const = 0;
   virtual const Shape& write_chunk_shape() const = 0;
   virtual Result<Array> Read(const Shape& origin, const Shape& shape) const = 0;
-  // Elements are cast to the target's dtype (Write: from the source's).
+  // Elements are cast to the target's dtype; in Write, from the source's dtype.
   virtual Status ReadInto(const Shape& origin,
                           const ArrayView& target) const = 0;
   virtual Status Write(const Shape& origin, const ConstArrayView& source) = 0;
 
-  // For the json driver: the member as text.
+  // Only for the json driver: read and write the member as text.
   virtual Result<std::string> ReadJson() const = 0;
   virtual Status WriteJson(std::string_view text) = 0;
 
-  // When it returns, everything written so far is stored.
+  // Stores everything that was written so far.
   virtual Status Commit() = 0;
 };
 
 Result<std::unique_ptr<SpecHandle>> OpenSpec(
     const std::string& json, const OpenSpecOptions& options = {});
 
-// The metadata of an opened array, with the names from its parameter's `info`.
+// Returns the metadata of an open array, with the name and directory in its
+// parameter's `info`.
 ArrayMetadata ArrayMetadataFromTensorstore(
     const SpecHandle& t, const ParamInfo& info,
     const std::optional<Sharding>& sharding = std::nullopt);
@@ -100,13 +102,13 @@ class KvStoreHandle {
   virtual ~KvStoreHandle() = default;
 
   virtual std::string spec_json() const = 0;
-  // Keys relative to the spec's path, in byte order.
+  // Returns the keys, relative to the spec's path, in byte order.
   virtual Result<std::vector<std::string>> List(
       std::string_view prefix = "") const = 0;
-  // NotFound for an absent key.
+  // Reads a key's value. NotFound for an absent key.
   virtual Result<std::string> Read(std::string_view key) const = 0;
   virtual Status Write(std::string_view key, std::string_view value) = 0;
-  // Deleting an absent key is ok.
+  // Deletes a key. Ok for an absent key.
   virtual Status Delete(std::string_view key) = 0;
   virtual Status Commit() = 0;
 };
@@ -119,9 +121,9 @@ struct StoredArraysOptions {
   std::string metadata_key = ".zarray";  // name of the arrays' metadata files
   bool raise_array_data_missing_error = false;
 };
-// A checkpoint with the arrays of these names, in their order, whether the
-// directory is an item or not. A missing array keeps its place and has NotFound
-// as its problem.
+// Opens the arrays with these names as a checkpoint, in the order of `names`.
+// `directory` need not be an item. A missing array keeps its place, and has
+// NotFound as its problem.
 Result<std::unique_ptr<Checkpoint>> OpenStoredArrays(
     const std::string& directory, const std::vector<std::string>& names,
     const StoredArraysOptions& options);

@@ -9,13 +9,13 @@
 //   restore.restore_args["params.w"] = ArrayRestoreArgs{.sharding = rows};
 //   auto state = (*handler)->Restore(directory, restore);
 //
-// A handler writes files without markers and without atomicity: PendingSave
-// gives it a directory that becomes visible atomically.
+// A handler writes files without markers and without atomicity. PendingSave can
+// provide a directory that becomes visible atomically.
 //
-// The engine writes and reads leaves of the standard types in one pass. All
-// other leaves, and leaves whose type has another handler in the registry, are
-// passed to that TypeHandler in a single call; with several processes, saves
-// call it only on the primary host.
+// The engine writes and reads leaves of the standard types in one pass. If the
+// registry has another handler for a leaf's type, that TypeHandler gets all
+// such leaves in a single call; with several processes, a save calls it only on
+// the primary host.
 //
 // Thread-safety: one call at a time per handler, and per directory.
 // Ownership: arguments are borrowed for the call; AsyncSave copies what it
@@ -53,7 +53,7 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 inline constexpr std::string_view kPytreeMetadataFile = "_METADATA";
-// Orbax's default limit, intended for the largest hosts; in 10^9 bytes.
+// Orbax's default limit, meant for the largest hosts, in 10^9 bytes.
 inline constexpr int kDefaultConcurrentGb = 96;
 
 // The values to save, and how to save them.
@@ -62,7 +62,7 @@ struct PyTreeSaveArgs {
   // By parameter name (keys joined with "."); a name that `item` lacks is
   // refused.
   std::map<std::string, SaveArgs> save_args;
-  // Bytes at which a data file is closed; 0: never. Absent: 2 GiB.
+  // A data file is closed at this size. 0: no limit. Absent: 2 GiB.
   std::optional<int64_t> ocdbt_target_data_file_size;
   std::string custom_metadata;  // a JSON object for `_METADATA`, or empty
 };
@@ -73,29 +73,32 @@ struct LegacyTransformed {
   Tree param_infos;
 };
 
-// Receives `item` (or null), the structure of the checkpoint and the ParamInfos
-// of its leaves. Leaves are Tree::Object of ValueMetadataEntry and of
-// ParamInfo; values from the msgpack file and typed empties are passed
-// directly. A leaf that is moved keeps its ParamInfo, whose name says where it
-// is stored.
+// The function receives `item` (or null), the structure of the checkpoint, and
+// the ParamInfos of its leaves. The leaves of `structure` are Tree::Objects of
+// ValueMetadataEntry, except values from the msgpack file and typed empties,
+// which are themselves; the leaves of `param_infos` are Tree::Objects of
+// ParamInfo. A leaf that is moved keeps its ParamInfo, whose name says where
+// the leaf is stored.
 using LegacyTransformFn = std::function<Result<LegacyTransformed>(
     const Tree* item, const Tree& structure, const Tree& param_infos)>;
 
-// The values to restore, and how to restore them; everything is optional.
+// The values to restore, and how to restore them. All members are optional.
 struct BasePyTreeRestoreArgs {
   // The structure of the result, including tuples and named tuples. A
-  // Placeholder is not read and stays a Placeholder. The shapes and dtypes of
-  // array leaves apply where strict ArrayRestoreArgs do not set them.
+  // Placeholder is not read and stays a Placeholder. Array leaves provide the
+  // shapes and dtypes that strict ArrayRestoreArgs do not set.
   std::optional<Tree> item;
-  // By parameter name in `item`, or else in the checkpoint; an unknown name is
-  // refused. Absent: everything is restored as it was saved.
+  // By parameter name in `item`, or without an item in the checkpoint; an
+  // unknown name is refused. Absent: all values are restored as they were
+  // saved.
   std::optional<RestoreArgsMap> restore_args;
-  // `item` may lack leaves of the checkpoint, and keeps its own leaves where
-  // the checkpoint lacks them.
+  // Allow `item` to lack leaves of the checkpoint. Leaves of `item` that the
+  // checkpoint lacks are kept.
   bool partial_restore = false;
 };
 
-// The base class and PyTreeCheckpointHandler save in the same way.
+// BasePyTreeCheckpointHandler and PyTreeCheckpointHandler take the same save
+// arguments.
 using BasePyTreeSaveArgs = PyTreeSaveArgs;
 
 struct PyTreeRestoreArgs : BasePyTreeRestoreArgs {
@@ -110,15 +113,16 @@ struct PyTreeRestoreArgs : BasePyTreeRestoreArgs {
 // calls; each passes, and receives, the shards of its own devices.
 struct MultiprocessingOptions {
   // The process that writes metadata and unsharded data. If absent, each
-  // process works by itself, on its own disk. With one process: 0 or absent.
+  // process works by itself, on its own disk. A single process must be 0 or
+  // absent here.
   std::optional<int> primary_host = 0;
   // Absent: all processes. Must include this process and the primary host.
   std::optional<std::set<int>> active_processes;
-  // Prefix of the names under which processes wait for each other.
+  // Prefix of the names of barriers.
   std::optional<std::string> barrier_sync_key_prefix;
   // Borrowed. Null: this is the only process.
   ProcessGroup* group = nullptr;
-  // The process of each device, for the shardings in a restore.
+  // Which process has which device, for the shardings in a restore.
   DeviceProcesses devices;
 };
 
@@ -131,44 +135,44 @@ struct PyTreeMetadataOptions {
   bool support_rich_types = false;
 };
 
-// A limit in GB, or "auto": as much of
-// MemoryLimitOptions::max_transfer_concurrent_gb as the machine has free when
-// the save begins.
+// A limit in GB, or "auto": the machine's free memory when the save begins, at
+// most MemoryLimitOptions::max_transfer_concurrent_gb.
 using ConcurrentGb = std::variant<double, std::string>;
 
-// Refuses rows of different processes that contradict each other.
+// Returns an error if the processes' rows contradict each other.
 using ArrayMetadataValidator =
     std::function<Status(const ArrayMetadatasByProcess&)>;
 struct ArrayMetadataCheckOptions {
   int process_count = 1;         // in the program
-  std::optional<int> reference;  // the others must match it; else the first
+  std::optional<int> reference;  // process to compare with; absent: the first
 };
-// The default validator: every process names the same parameters, with the same
-// chunk shapes, write shapes and PRNG implementation.
+// The default validator: checks that all processes name the same parameters,
+// with the same chunk shapes, write shapes and PRNG implementations.
 Status ValidateAllArrayMetadatas(const ArrayMetadatasByProcess& metadatas,
                                  const ArrayMetadataCheckOptions& options = {});
-// The rows of an item; empty if it has none. DataLoss, naming the file.
+// Reads the rows of an item; empty if it has no rows. DataLoss, naming the
+// file.
 Result<ArrayMetadatasByProcess> ReadArrayMetadatas(
     const std::string& directory);
-// Adds rows to the file of a process. As in Orbax, existing rows are kept: of
-// two rows for the same parameter, the later one counts.
+// Adds rows to a process's file. Existing rows are kept, as in Orbax; of two
+// rows for the same parameter, the later one counts.
 Status AddArrayMetadatas(const std::string& directory, int process,
                          const std::vector<SerializedArrayMetadata>& rows);
 
-// True when the leaf at this path should be processed before others.
+// Returns true if the leaf at this path should be processed before others.
 using IsPrioritizedKeyFn =
     std::function<bool(const std::vector<std::string>& keypath)>;
-// How handlers with Orbax's options store arrays: sets `compression` and
-// `chunk_bytes_target`. `compression` is used if use_compression is true; if
-// absent, it is the one that HOLDFAST_COMPRESSION names (CompressionName), or
-// else zstd, as in Orbax. With zstd and none, chunks have Orbax's shapes; with
-// planes and fast they have about 8 MiB, since each is compressed in one piece.
-// InvalidArgument for an unknown name.
+// Sets `compression` and `chunk_bytes_target` in `options` for handlers that
+// have Orbax's options. If use_compression is false, nothing is compressed. If
+// `compression` is absent, the environment variable HOLDFAST_COMPRESSION names
+// it (CompressionName); otherwise it is zstd, as in Orbax. With zstd and none,
+// chunks have Orbax's shapes; with planes and fast they have about 8 MiB,
+// because each is compressed in one piece. InvalidArgument for an unknown name.
 Status SetHandlerCompression(bool use_compression,
                              std::optional<Compression> compression,
                              SaveOptions& options);
 
-// True when this array leaf is neither changed nor freed during the save.
+// Returns true if this array leaf is neither changed nor freed during the save.
 using IsImmutableFn = std::function<bool(const Tree& leaf)>;
 
 // The calls that PyTreeCheckpointHandler makes for everything except transforms
@@ -191,12 +195,13 @@ class BasePyTreeCheckpointHandler {
 struct PyTreeCheckpointHandlerOptions {
   // The name of the msgpack file in old checkpoints; absent: "checkpoint".
   std::optional<std::string> aggregate_filename;
-  // Limits on the bytes between memory and disk; absent: the engine's defaults
-  // (RunOptions). A chunk larger than the limit is processed in pieces.
+  // Limits on the bytes held between memory and disk. Absent: the engine's
+  // defaults (RunOptions). A chunk larger than the limit is processed in
+  // pieces.
   std::optional<double> save_concurrent_gb;
   std::optional<double> restore_concurrent_gb;
-  // Limit on the bytes that AsyncSave copies before it returns. A tree that
-  // needs more is instead written before AsyncSave returns.
+  // Limit on the bytes that AsyncSave copies before it returns. If a tree needs
+  // more, AsyncSave writes it before it returns.
   std::optional<ConcurrentGb> save_device_host_concurrent_gb;
   std::optional<MemoryLimitOptions> memory_limit_options;
   bool use_ocdbt = true;
@@ -210,17 +215,16 @@ struct PyTreeCheckpointHandlerOptions {
   // Null: the standard implementation.
   std::shared_ptr<BasePyTreeCheckpointHandler> handler_impl;
   PyTreeMetadataOptions pytree_metadata_options;
-  // Empty: ValidateAllArrayMetadatas. Finalize calls it when there are jax
-  // arrays and a primary host.
+  // Finalize calls this if there are jax arrays and a primary host. Empty:
+  // ValidateAllArrayMetadatas.
   ArrayMetadataValidator array_metadata_validator;
-  // Accepted but not used: arrays are already in host memory, so there is
-  // nothing to pin.
+  // Ignored: arrays are already in host memory, so there is nothing to pin.
   std::optional<bool> enable_pinned_host_transfer;
-  // May be empty.
+  // Empty: no leaf is processed before others.
   IsPrioritizedKeyFn is_prioritized_key_fn;
-  // AsyncSave does not copy such leaves. Empty: it copies all.
+  // AsyncSave does not copy immutable leaves. Empty: it copies all leaves.
   IsImmutableFn is_immutable_fn;
-  // When it becomes true, saves fail with Cancelled. Borrowed; may be null.
+  // When this becomes true, saves fail with Cancelled. Borrowed; may be null.
   const std::atomic<bool>* cancel = nullptr;
   bool sync = true;  // as SaveOptions::sync
 };
@@ -234,23 +238,22 @@ class PyTreeCheckpointHandler {
   // Waits for the work that AsyncSave began.
   virtual ~PyTreeCheckpointHandler() = default;
 
-  // Returns once the tree may change; each future has the Status of its write.
-  // Handlers for other types have finished their calls by then.
+  // Begins a save, and returns when the tree may change. Each future has the
+  // Status of its write. TypeHandlers for other types have been called by then.
   virtual Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const PyTreeSaveArgs& args) = 0;
-  // Reads the arrays in place, without a copy. With several processes, all have
-  // written their parts when it returns Ok.
+  // Saves without copying the arrays first. With several processes, all have
+  // written their parts when Save returns ok.
   virtual Status Save(const std::string& directory,
                       const PyTreeSaveArgs& args) = 0;
-  // Arrays with a sharding are returned as ShardedArrays with one shard per
-  // distinct box (of this process's devices); only the chunks that these boxes
-  // need are read.
+  // Restores the item. An array with a sharding becomes a ShardedArray with one
+  // shard for each distinct box of this process's devices; only the chunks that
+  // these boxes need are read.
   virtual Result<Tree> Restore(const std::string& directory,
                                const PyTreeRestoreArgs& args = {}) = 0;
   virtual Result<PyTreeMetadata> Metadata(const std::string& directory) = 0;
-  // Called after all futures, before the directory counts as complete. With
-  // several processes every process calls it: the primary host merges their
-  // parts.
+  // Completes the item; must be called after all futures. With several
+  // processes every process calls it: the primary host merges their parts.
   virtual Status Finalize(const std::string& directory) = 0;
   // Waits for the work that AsyncSave began.
   virtual void Close() = 0;

@@ -1,18 +1,19 @@
-// Specs: what to read or write, where and how, in TensorStore's JSON. The
-// builders return the same members as Orbax's tensorstore_utils; OpenSpec and
-// OpenKvStore (open_spec.h) turn specs into arrays and key-value stores.
+// Specs say in TensorStore's JSON what to read or write, where and how. The
+// builders return the same members as Orbax's tensorstore_utils. OpenSpec and
+// OpenKvStore (open_spec.h) open the arrays and key-value stores that specs
+// describe.
 //
 //   auto spec = ArrayReadSpec::Make("/ckpt/7/state", "params.w",
 //                                   {.use_zarr3 = false, .use_ocdbt = true});
 //   auto array = OpenSpec(spec->json());
 //
 // JSON is passed as compact text with members in Orbax's order. Orbax's keyword
-// arguments are members of option structs with the same names.
+// arguments are members of option structs and have the same names.
 //
 // Thread-safety: values and pure functions, except AssertParameterFilesExist,
 // which accesses the disk, and PrintTsDebugData. Units: bytes; shapes in
-// elements. Source of the rules: orbax-checkpoint 0.12.8,
-// _src/serialization/tensorstore_utils.py.
+// elements.
+// Source: orbax-checkpoint 0.12.8, _src/serialization/tensorstore_utils.py.
 // Errors: InvalidArgument with Orbax's messages where it raises ValueError;
 // NotFound where it raises FileNotFoundError.
 #pragma once
@@ -41,8 +42,8 @@ inline constexpr std::string_view kProcessSubdirPrefix = "ocdbt.process_";
 inline constexpr std::string_view kReplicaSubdirSuffix = "replica_";
 inline constexpr std::string_view kZarrVer2 = "zarr";
 inline constexpr std::string_view kZarrVer3 = "zarr3";
-// Chunks that equal the fill value are stored, too, so that a missing chunk is
-// known to be lost.
+// Chunks that equal the fill value are stored, too: so if a chunk is missing,
+// it is lost.
 inline constexpr bool kStoreArrayDataEqualToFillValue = true;
 
 // --- Key-value stores.
@@ -68,8 +69,8 @@ struct OcdbtKvStoreWriteOptions {
   bool store_ocdbt_metadata_and_values_separately = false;
 };
 
-// B+tree nodes and the manifest are written to this directory until they are
-// committed.
+// The directory to which B+tree nodes and the manifest are written until they
+// are committed.
 struct OcdbtTemporaryMetadataContext {
   std::string path;
 };
@@ -78,7 +79,7 @@ struct KvstoreTspecOptions {
   std::optional<std::string> name;  // the parameter's
   bool use_ocdbt = true;
   // The older way of naming a process's subdirectory; only with OCDBT.
-  // `process_id must conform to [A-Za-z0-9]+ pattern, got X`.
+  // InvalidArgument `process_id must conform to [A-Za-z0-9]+ pattern, got X`.
   std::optional<std::string> process_id;
   bool replica_separate_folder = false;
   std::optional<OcdbtProcessSpec> ocdbt_process_spec;
@@ -86,23 +87,25 @@ struct KvstoreTspecOptions {
   std::optional<OcdbtTemporaryMetadataContext> ocdbt_temporary_metadata_context;
 };
 
-// The store for the item in `directory`, or for one parameter in it.
-// `directory` is absolute or gs://bucket/path (`Checkpoint path should be
-// absolute. Got X` with OCDBT).
+// Returns the spec of the store for the item in `directory`, or for one
+// parameter in it. `directory` is absolute or gs://bucket/path; with OCDBT,
+// otherwise InvalidArgument `Checkpoint path should be absolute. Got X`.
 Result<std::string> BuildKvstoreTspec(const std::string& directory,
                                       const KvstoreTspecOptions& options = {});
 
-// The store for the process's subdirectory with this name.
+// Returns the spec of the store for the process's subdirectory with this name.
 Result<std::string> BuildKvstoreTspecForMerge(const std::string& directory,
                                               const std::string& subdir);
 
-// Adds the options for writing a database. `OCDBT target_data_file_size must be
-// >= 0, where 0 means no limit; got X`.
+// Returns the spec with the options for writing a database added.
+// InvalidArgument `OCDBT target_data_file_size must be >= 0, where 0 means no
+// limit; got X`.
 Result<std::string> AddOcdbtWriteOptions(
     const std::string& kvstore_tspec,
     std::optional<int64_t> target_data_file_size = std::nullopt);
 
-// True if the spec (a JSON object or a quoted URL) refers to gs:// or s3://.
+// Returns true if the spec (a JSON object or a quoted URL) refers to gs:// or
+// s3://.
 Result<bool> IsRemoteStorage(const std::string& tspec);
 
 // --- Arrays.
@@ -117,9 +120,8 @@ struct ZarrShardAndChunkMetadataOptions {
 std::string BuildZarrShardAndChunkMetadata(
     const ZarrShardAndChunkMetadataOptions& options);
 
-// Orbax's older builder, which supports shards and chunks inside them. Returns
-// members "chunks" or "chunk_grid", and codecs, but no "shape". An absent
-// read_chunk_shape defaults to write_chunk_shape.
+// Options of Orbax's older builder, which supports shards with chunks inside
+// them. An absent read_chunk_shape defaults to write_chunk_shape.
 struct TsZarrShardAndChunkMetadataOptions {
   Shape global_shape;
   Shape shard_shape;
@@ -129,6 +131,7 @@ struct TsZarrShardAndChunkMetadataOptions {
   std::optional<Shape> read_chunk_shape;
   std::optional<int64_t> chunk_byte_size;
 };
+// Returns the members "chunks" or "chunk_grid", and codecs, but not "shape".
 Result<std::string> BuildTsZarrShardAndChunkMetadata(
     const TsZarrShardAndChunkMetadataOptions& options);
 
@@ -137,7 +140,8 @@ struct ChunkByteSizeOptions {
   std::optional<int64_t> ocdbt_target_data_file_size;
   std::optional<std::string> kvstore_spec;  // JSON text
 };
-// Limits chunks so that one fits in a data file. Absent: no limit.
+// Returns the limit on a chunk's bytes with which a chunk fits into a data
+// file. Nullopt: no limit.
 Result<std::optional<int64_t>> CalculateChunkByteSize(
     const Shape& write_shape, DType dtype, const ChunkByteSizeOptions& options);
 
@@ -164,7 +168,7 @@ struct ArrayWriteSpecOptions {
   Shape global_shape;
   Shape write_shape;
   DType dtype = DType::kFloat32;
-  std::optional<DType> target_dtype;  // as stored; absent: as dtype
+  std::optional<DType> target_dtype;  // the stored dtype; absent: `dtype`
   std::optional<int64_t> chunk_byte_size;
   std::vector<int64_t> shard_axes;
   bool use_compression = true;
@@ -206,7 +210,8 @@ class ArrayWriteSpec {
   ArrayWriteMetadata metadata_;
 };
 
-// --- Specs for a ParamInfo: `Must provide info.name and info.parent_dir.`
+// --- Specs for a ParamInfo. InvalidArgument `Must provide info.name and
+// info.parent_dir.`
 
 struct JsonTspecReadOptions {
   std::optional<std::string> metadata_key;
@@ -231,7 +236,8 @@ struct JsonTspecWriteOptions {
 Result<ArrayWriteSpec> BuildArrayWriteSpec(
     const ParamInfo& info, const std::optional<SaveArgs>& arg, bool use_ocdbt,
     const JsonTspecWriteOptions& options);
-// With arg->write_chunk_shape or arg->read_chunk_shape, chunks are those of
+// Returns the JSON of such a spec. With arg->write_chunk_shape or
+// arg->read_chunk_shape, the chunks are those of
 // BuildTsZarrShardAndChunkMetadata.
 Result<std::string> GetJsonTspecWrite(
     const ParamInfo& info, bool use_ocdbt, const JsonTspecWriteOptions& options,
@@ -240,17 +246,17 @@ Result<std::string> GetJsonTspecWrite(
 // Wraps a spec in a cast: values of `dtype` are stored as args.dtype.
 Result<std::string> GetCastTspecSerialize(const std::string& tspec, DType dtype,
                                           const SaveArgs& args);
-// Values are read as the args' dtype; without a dtype the spec is returned
-// unchanged.
+// Wraps a spec in a cast: values are read as the args' dtype. Without a dtype,
+// returns the spec unchanged.
 Result<std::string> GetCastTspecDeserialize(const std::string& tspec,
                                             const AnyRestoreArgs& args);
 
-// A parameter's entry in `_sharding`, through the json driver.
+// Returns the spec of a parameter's entry in `_sharding`, for the json driver.
 Result<std::string> GetShardingTensorstoreSpec(const std::string& directory,
                                                const std::string& param_name);
 
-// NotFound `Individual parameter subdirectory not found at path: P.` or `File
-// not found: P. In many cases, ...`.
+// Fails with NotFound `Individual parameter subdirectory not found at path: P.`
+// or `File not found: P. In many cases, ...`.
 Status AssertParameterFilesExist(
     const std::string& param_dir,
     const std::optional<std::string>& metadata_key = std::nullopt,
@@ -258,18 +264,18 @@ Status AssertParameterFilesExist(
 
 // --- Limits.
 
-// Shared by everything that is opened with it.
+// Limits that everything opened with this context shares.
 struct TsContext {
   bool use_ocdbt = true;
-  // Concurrent reads and writes of files. Each thread has one in flight, so
-  // this also limits the threads.
+  // The most concurrent reads and writes of files. Each thread has only one in
+  // flight, so this also limits the threads.
   int64_t file_io_concurrency_limit = 128;
   // Threads that encode, decode and copy; absent: one per available CPU.
   std::optional<int64_t> data_copy_concurrency_limit;
   // Size of a database's cache of decoded B+tree nodes; 0 without OCDBT.
   uint64_t cache_pool_bytes = 100000000;
 
-  // The resources as TensorStore's JSON.
+  // Returns the resources as TensorStore's JSON.
   std::string json() const;
   RunOptions run_options() const;
 };
@@ -282,8 +288,8 @@ struct TsContextOptions {
 // InvalidArgument for a limit below 1.
 Result<TsContext> GetTsContext(const TsContextOptions& options = {});
 
-// A JSON array: what this process has read and written so far, then {"key":
-// key} and {"infos": [names]}.
+// Returns a JSON array: what this process has read and written so far, then
+// {"key": key} and {"infos": [names]}.
 std::string PrintTsDebugData(const std::optional<std::string>& key,
                              const std::vector<ParamInfo>& infos);
 

@@ -11,19 +11,20 @@
 // the standard handlers serve in one pass of the engine, and calls every other
 // handler once with all of its leaves.
 //
-// The handlers below can also be used directly, on any directory: Serialize,
-// wait for the futures, Finalize. With OCDBT, values are read from the database
-// that Finalize merges, so they can be read only after it.
+// The handlers below can also be used directly, on any directory: call
+// Serialize, wait for the futures, call Finalize. With OCDBT, values can be
+// read only after Finalize, which merges the database that they are read from.
 //
 // Thread-safety: a handler may be called from any thread, one call at a time
 // for one directory; a registry may be read from any thread while nobody
-// changes it. Ownership: infos and values are borrowed for the call.
+// changes it.
+// Ownership: infos and values are borrowed for the call.
 // Units: bytes; shapes in elements.
 // Errors: InvalidArgument with Orbax's messages ("Cannot pass TypeHandler input
 // of length 0.", `Unknown type: "X". Must register a TypeHandler.`), NotFound,
 // DataLoss and those of the store. After a failed Serialize the directory may
-// hold new files, but no earlier value is lost. If handlers change a directory,
-// its `_HOLDFAST_DIGESTS` is removed.
+// hold new files, but no earlier value is lost. A handler that changes a
+// directory removes its `_HOLDFAST_DIGESTS`.
 #pragma once
 
 #include <any>
@@ -57,9 +58,9 @@ class LimitInFlightBytes {
   static Result<std::shared_ptr<LimitInFlightBytes>> Make(int64_t bytes_max);
   virtual ~LimitInFlightBytes() = default;
   virtual int64_t bytes_max() const = 0;
-  // Waits until more than `requested_bytes` are free, and reserves them.
-  // InvalidArgument `Requested more bytes than we reserved space for: N > MAX`
-  // when they are not below the limit.
+  // Waits until more than `requested_bytes` are free, and reserves
+  // `requested_bytes`. InvalidArgument `Requested more bytes than we reserved
+  // space for: N > MAX` unless `requested_bytes` is below the limit.
   virtual Status WaitForBytes(int64_t requested_bytes) = 0;
   virtual void ReleaseBytes(int64_t requested_bytes) = 0;
 };
@@ -83,9 +84,9 @@ struct ParamInfo {
   std::string path() const { return parent_dir + "/" + name; }
 };
 
-// Refuses a shape that a stored array cannot be restored with, in Orbax's
-// words: a different shape if `strict`, or a different rank. `origin` and
-// `extents` describe the first requested box. InvalidArgument.
+// Fails with InvalidArgument, in Orbax's words, if a stored array cannot be
+// restored with the wanted shape: because the rank differs, or if `strict`, the
+// shape. `origin` and `extents` describe the first requested box.
 Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,
                          const Shape& origin, const Shape& extents);
 
@@ -94,14 +95,14 @@ struct ArrayPlace {
   std::string directory;  // the item's
   std::string name;       // the parameter's; may be empty
   std::string metadata_key = ".zarray";
-  // Absent: as `_METADATA` records it, or else as the files show.
+  // Absent: taken from `_METADATA`, or else from the existing files.
   std::optional<bool> use_ocdbt;
 };
-// Orbax's messages for a missing array: NotFound where files are missing (Orbax
-// raises FileNotFoundError), InvalidArgument where a database lacks the array
-// (ValueError). `problem` is the reason why the engine could not open the
-// array, or ok if the engine has no such array. Returns ok when `problem` is
-// the better message.
+// Returns the error with which Orbax reports a missing array: NotFound if files
+// are missing (Orbax raises FileNotFoundError), InvalidArgument if a database
+// lacks the array (ValueError). `problem` is the reason why the engine could
+// not open the array, or ok if the engine found no such array. Returns ok if
+// the array is not missing, so that `problem` explains the failure.
 Status ExplainMissingArray(const ArrayPlace& place, const Status& problem);
 
 // Work that Serialize has deferred; get() waits for it. Every future must be
@@ -112,24 +113,26 @@ class TypeHandler {
  public:
   virtual ~TypeHandler() = default;
 
-  // As recorded in `_METADATA`; no two handlers in a registry share one.
+  // Returns the name that `_METADATA` records. It must be unique in a registry.
   virtual std::string typestr() const = 0;
-  // One entry per leaf, without reading its value.
+  // Returns one entry per leaf, without reading the values.
   virtual Result<std::vector<ValueMetadata>> Metadata(
       std::span<const ParamInfo> infos) = 0;
-  // Copies what it needs from `values` (leaves of a Tree) before it returns.
-  // `args` is empty or has one element per value.
+  // Writes `values` (leaves of a Tree), or copies what it needs from them
+  // before it returns; the futures then do the remaining work. `args` is empty
+  // or has one element per value.
   virtual Result<std::vector<CommitFuture>> Serialize(
       std::span<const Tree* const> values, std::span<const ParamInfo> infos,
       std::span<const SaveArgs> args) = 0;
-  // Returns one leaf per info.
+  // Reads the values, and returns one leaf per info.
   virtual Result<std::vector<Tree>> Deserialize(
       std::span<const ParamInfo> infos,
       std::span<const AnyRestoreArgs> args) = 0;
-  // Called after all futures of all handlers, before the item counts as
-  // complete.
+  // Completes the handler's files. Called when the futures of all handlers are
+  // done, before the item counts as complete.
   virtual Status Finalize(const std::string& directory);
-  // (bytes written, bytes read) for each value; for limits and progress.
+  // Returns (bytes written, bytes read) for each value, for limits and
+  // progress.
   virtual std::vector<std::pair<uint64_t, uint64_t>> MemorySize(
       std::span<const Tree* const> values);
 };
@@ -145,33 +148,35 @@ Status CheckArrayValues(std::span<const Tree* const> values,
 inline constexpr std::string_view kRestoreTypeNone = "None";
 inline constexpr std::string_view kRestoreTypeDict = "Dict";
 inline constexpr std::string_view kRestoreTypeList = "List";
-// "Dict", "List", "None", "Tuple"; "NamedTuple" with support_rich_types.
-// InvalidArgument `X is not a supported empty aggregation type.`
+// Returns the value type of a typed empty: "Dict", "List", "None", "Tuple";
+// with support_rich_types, also "NamedTuple". InvalidArgument `X is not a
+// supported empty aggregation type.`
 Result<std::string> GetEmptyValueTypestr(const Tree& value,
                                          bool support_rich_types = false);
 bool IsEmptyTypestr(std::string_view typestr);
-// InvalidArgument `Unrecognized typestr: X.`
+// Returns the typed empty. InvalidArgument `Unrecognized typestr: X.`
 Result<Tree> GetEmptyValueFromTypestr(std::string_view typestr,
                                       bool support_rich_types = false);
 
-// The type that a value becomes if its old checkpoint records no type: an array
-// with a sharding for ArrayRestoreArgs, otherwise a host array.
+// Returns the type that a value becomes if its old checkpoint does not record a
+// type: an array with a sharding for ArrayRestoreArgs, otherwise a host array.
 RestoreType DefaultRestoreType(const AnyRestoreArgs& args);
 
-// True when the directory holds a merged database.
+// Returns true if the directory holds a merged database.
 bool IsOcdbtCheckpoint(const std::string& directory);
-// Merges `ocdbt.process_*` into one database in `directory`, which refers to
-// their values in place. Existing keys are kept. Ok if there are no such
-// databases. InvalidArgument for a key that two of them have.
+// Options of MergeOcdbtPerProcessFiles.
 struct OcdbtMergeOptions {
-  // InvalidArgument "Save failed: 1/2 params are missing .zarray in
-  // checkpoint:..." for zarr 2 arrays without metadata, or without chunks.
+  // Check zarr 2 arrays: InvalidArgument "Save failed: 1/2 params are missing
+  // .zarray in checkpoint:..." if one lacks its metadata or its chunks.
   bool enable_validation = false;
 };
+// Merges the databases `ocdbt.process_*` into one database in `directory`,
+// which refers to their values in place. Existing keys are kept. Ok if there
+// are no such databases. InvalidArgument for a key that two of them have.
 Status MergeOcdbtPerProcessFiles(const std::string& directory,
                                  const OcdbtMergeOptions& options = {});
-// `_sharding` of an item: the JSON text of each parameter's sharding; absent if
-// the file does not exist.
+// Reads an item's `_sharding`: the JSON text of each parameter's sharding.
+// Nullopt if the file does not exist.
 Result<std::optional<std::map<std::string, std::string>>> RecordedShardings(
     const std::string& directory);
 // Adds entries to `_sharding`.
@@ -191,15 +196,15 @@ struct WrittenParam {
   Shape chunk_shape;
 };
 // Writes `params`, a dict of arrays and numbers by parameter name, as the
-// handlers do: with OCDBT as one more generation of the process's database.
-// `info` says where and how to write, and has no name. One call per directory
-// at a time.
+// handlers do; with OCDBT, as one more generation of the process's database.
+// `info` says where and how to write; its name is not used. One call per
+// directory at a time.
 Result<std::vector<WrittenParam>> WriteParams(
     const Tree& params, const ParamInfo& info,
     const std::map<std::string, SaveArgs>& args,
     const ParamWriteOptions& options);
-// The X in this process's "ocdbt.process_X": its index, or the override; absent
-// without OCDBT.
+// Returns the X in this process's "ocdbt.process_X": its index, or the
+// override. Nullopt without OCDBT.
 std::optional<std::string> GetProcessIndexForSubdir(
     bool use_ocdbt,
     const std::optional<std::string>& override_ocdbt_process_id = {});
@@ -211,7 +216,7 @@ struct LeafType {
   // "NoneType", "dict", "list", "tuple", "namedtuple"; for an object the name
   // of its C++ type.
   std::string name;
-  std::type_index object_type = typeid(void);  // from an object's std::any
+  std::type_index object_type = typeid(void);  // of the object in a std::any
 
   template <typename T>
   static LeafType Of() {
@@ -227,14 +232,14 @@ class TypeHandlerRegistry {
   using Matches = std::function<bool(const LeafType&)>;
   using Entry = std::pair<LeafType, std::shared_ptr<TypeHandler>>;
 
-  // Contains only these handlers.
+  // Makes a registry with only these handlers.
   explicit TypeHandlerRegistry(std::vector<Entry> entries = {});
 
-  // `func` decides which leaf types the handler serves. If empty, it serves
-  // only `type`, and for "int" also "bool", as in Python. The first match wins.
-  // InvalidArgument: `A TypeHandler for "T" is already registered.`, or `Type
-  // "T" has a `typestr` ("X") which collides with that of an existing
-  // TypeHandler.`, unless `override_existing`.
+  // Adds a handler. `func` decides which leaf types it serves. If `func` is
+  // empty, the handler serves only `type`, and for "int" also "bool", as in
+  // Python. The first match wins. InvalidArgument: `A TypeHandler for "T" is
+  // already registered.`, or `Type "T" has a `typestr` ("X") which collides
+  // with that of an existing TypeHandler.`, unless `override_existing`.
   Status Add(const LeafType& type, std::shared_ptr<TypeHandler> handler,
              Matches func = {}, bool override_existing = false);
   // InvalidArgument `Unknown type: "T". Must register a TypeHandler.`
@@ -253,13 +258,13 @@ class TypeHandlerRegistry {
   std::vector<std::pair<std::string, std::shared_ptr<TypeHandler>>> typestrs_;
 };
 
-// Contains the standard handlers for every standard leaf type.
+// Makes a registry with the standard handlers, or with the given entries.
 std::shared_ptr<TypeHandlerRegistry> CreateTypeHandlerRegistry();
 std::shared_ptr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
     std::vector<TypeHandlerRegistry::Entry> entries);
 
-// The process-wide registry, which PyTreeCheckpointHandler uses by default.
-// Must not be changed while a save or restore runs.
+// Returns the process-wide registry, which PyTreeCheckpointHandler uses by
+// default. It must not be changed while a save or restore runs.
 std::shared_ptr<TypeHandlerRegistry> GlobalTypeHandlerRegistry();
 Status RegisterTypeHandler(const LeafType& type,
                            std::shared_ptr<TypeHandler> handler,
@@ -268,17 +273,18 @@ Status RegisterTypeHandler(const LeafType& type,
 Result<std::shared_ptr<TypeHandler>> GetTypeHandler(const LeafType& type);
 bool HasTypeHandler(const LeafType& type);
 
-// Sets the options of the standard handlers in the global registry.
+// Options of the standard handlers.
 struct StandardHandlerOptions {
   std::optional<std::string> metadata_key;
 };
+// Sets these options of the standard handlers in the global registry.
 void RegisterStandardHandlersWithOptions(
     const StandardHandlerOptions& options = {});
 
 // Host arrays (np.ndarray). Accepts scalars and array leaves of both kinds;
-// returns host arrays. Serialize has written them when it returns: with OCDBT
-// as one more generation of the process's database. An earlier array with the
-// same name is replaced.
+// returns host arrays. Serialize writes the arrays before it returns; with
+// OCDBT, as one more generation of the process's database. It replaces an
+// earlier array with the same name.
 class NumpyHandler : public TypeHandler {
  public:
   struct Options {
@@ -327,8 +333,8 @@ class ArrayHandler : public TypeHandler {
  public:
   struct Options {
     std::optional<std::string> metadata_key;
-    // In Orbax several processes write together; here one process, 0, writes
-    // everything. Serialize returns InvalidArgument for another host or
+    // In Orbax several processes write together. Here process 0 writes
+    // everything, and Serialize returns InvalidArgument for another host or
     // replica.
     std::optional<int> primary_host = 0;
     std::optional<int> replica_id = 0;
@@ -347,14 +353,15 @@ class ArrayHandler : public TypeHandler {
   Result<std::vector<CommitFuture>> Serialize(
       std::span<const Tree* const> values, std::span<const ParamInfo> infos,
       std::span<const SaveArgs> args) override;
-  // Returns one jax.Array leaf per info. Where the devices hold different
-  // boxes, the leaf is a Tree::ShardedArray with one shard per box, in the
-  // order of ShardBoxes without replicas; each box is read once. The sharding
-  // is that in the args, or else the recorded one. InvalidArgument "Must
-  // provide ArrayRestoreArgs to restore as jax.Array." when `args` is empty,
-  // "Sharding of jax.Array cannot be None..." and "Requested shape: (16,) is
-  // not compatible with the stored shape: (8,). Truncating/padding is
-  // disabled..."
+  // Returns one jax.Array leaf per info. The sharding is that of the args, or
+  // else the recorded one. If devices hold different boxes, the leaf is a
+  // Tree::ShardedArray with one shard per box, in the order of ShardBoxes
+  // without replicas; each box is read once.
+  //
+  // InvalidArgument "Must provide ArrayRestoreArgs to restore as jax.Array." if
+  // `args` is empty, "Sharding of jax.Array cannot be None..." and "Requested
+  // shape: (16,) is not compatible with the stored shape: (8,).
+  // Truncating/padding is disabled..."
   Result<std::vector<Tree>> Deserialize(
       std::span<const ParamInfo> infos,
       std::span<const AnyRestoreArgs> args) override;
@@ -366,9 +373,9 @@ class ArrayHandler : public TypeHandler {
   Options options_;
 };
 
-// In Orbax one replica reads, and sends its data to the others. With one
-// process every box is read once anyway; the args are checked as Orbax checks
-// them.
+// In Orbax one replica reads, and sends its data to the other replicas. Here
+// one process reads every box only once anyway. The args are checked as in
+// Orbax.
 class SingleReplicaArrayHandler : public ArrayHandler {
  public:
   struct Options {

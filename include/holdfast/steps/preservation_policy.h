@@ -7,7 +7,7 @@
 //
 // Thread-safety: values and a pure function, except for the caller's functions.
 // Units: steps; seconds; nanoseconds since 1970-01-01 UTC.
-// Errors: InvalidArgument "interval_steps must not be 0.", and if a caller's
+// Errors: InvalidArgument "interval_steps must not be 0."; also if a caller's
 // function returns the wrong number of answers.
 #pragma once
 
@@ -26,15 +26,16 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
+// Keeps all steps.
 struct PreserveAll {};
 
-// The last n steps; absent: all.
+// Keeps the last n steps; absent: all.
 struct LatestN {
   std::optional<int64_t> n;
 };
 
-// The first step, and then each step that is at least this much newer than the
-// last one kept.
+// Keeps the first step, and then each step that is at least this much newer
+// than the last kept step.
 struct EveryNSeconds {
   double interval_secs = 0;
 };
@@ -43,25 +44,27 @@ struct EveryNSteps {
   int64_t interval_steps = 1;
   // If true, keeps steps that are divisible by the interval. If false, keeps
   // the first step, and then each step that is at least the interval after the
-  // last one kept.
+  // last kept step.
   bool exact_interval = true;
-  // Keeps only the last of these, this many; absent, or 0 as in Orbax: all.
+  // Keeps only the last `max_to_keep` of these steps. Absent, or 0 as in Orbax:
+  // all.
   std::optional<int64_t> max_to_keep;
 };
 
-// Keeps, for each multiple of the interval, the nearest step (of two equally
-// near, the later), and the last step.
+// Keeps the nearest step to each multiple of the interval (of two equally near
+// steps, the later), and the last step.
 struct EveryNStepsClosest {
   int64_t interval_steps = 1;
   std::optional<int64_t> max_to_keep;  // as in EveryNSteps
 };
 
+// Keeps these steps.
 struct CustomSteps {
   std::set<int64_t> steps;
 };
 
-// The n steps whose metric is highest (lowest, if `reverse`), the later of
-// equal ones; absent: all; 0: none.
+// Keeps the n steps with the highest metric (the lowest, if `reverse`); of
+// equal steps, the later. An absent n keeps all steps, 0 none.
 struct BestN {
   MetricFn get_metric_fn;
   bool reverse = false;
@@ -70,7 +73,7 @@ struct BestN {
   bool keep_checkpoints_without_metrics = true;
 };
 
-// Keeps steps starting with the first one of at most this age.
+// Keeps all steps from the first step on that has at most this age.
 struct LatestDuration {
   double seconds = 0;
 };
@@ -100,7 +103,7 @@ struct PreservationPolicy {
 
   template <typename R>
   requires kIsAlternative<R, Rule> PreservationPolicy(R r)
-      : rule(std::move(r)) {}  // NOLINT: any rule is one
+      : rule(std::move(r)) {}  // NOLINT: implicit on purpose
 
   Rule rule;
 };
@@ -110,10 +113,9 @@ Result<std::vector<bool>> ShouldPreserve(const PreservationPolicy& policy,
                                          std::span<const StepRecord> steps,
                                          const PreservationContext& context);
 
-// The indices of the steps from worst to best, without steps that have no
-// metrics. `reverse`: the lowest metric is the best. NaN is always the worst,
-// so it is the best only if there is no other. Among equal steps, the later one
-// is better.
+// Returns the indices of the steps that have metrics, from worst to best. With
+// `reverse`, the lowest metric is the best. NaN is worse than every number.
+// Among equal steps, the later is better.
 std::vector<size_t> SortedByMetric(const MetricFn& get_metric_fn, bool reverse,
                                    std::span<const StepRecord> steps);
 

@@ -30,11 +30,12 @@ struct FixedIntervalPolicy {
   int64_t interval = 1;
 };
 
+// Saves these steps.
 struct SpecificStepsPolicy {
   std::set<int64_t> steps;
 };
 
-// Saves as often as possible: whenever no save is running, and the last save is
+// Saves as often as possible: whenever no save is running and the last save is
 // at least this old.
 struct ContinuousCheckpointingPolicy {
   std::optional<double> minimum_interval_secs;
@@ -60,8 +61,8 @@ struct CustomSavePolicy {
 };
 
 struct SaveDecisionPolicy;
-// Saves when any of the policies says so; they are asked in order until one
-// does.
+// Saves when any of the policies does. Policies are asked in order, until one
+// decides to save.
 struct AnySavePolicy {
   std::vector<SaveDecisionPolicy> policies;
 };
@@ -74,13 +75,13 @@ struct SaveDecisionPolicy {
 
   template <typename R>
     requires kIsAlternative<R, Rule>
-  SaveDecisionPolicy(R r) : rule(std::move(r)) {}  // NOLINT: any rule is one
+  SaveDecisionPolicy(R r) : rule(std::move(r)) {}  // NOLINT: implicit
 
   Rule rule;
 };
 
-// `step` is the step to decide on, with the current time as its time;
-// `previous` are the existing steps, sorted by step.
+// Returns whether to save `step`, whose time is the current time. `previous`
+// are the existing steps, sorted by step.
 Result<bool> ShouldSave(const SaveDecisionPolicy& policy,
                         const StepRecord& step,
                         std::span<const StepRecord> previous,

@@ -1,4 +1,4 @@
-// The facts about a step that policies see: its number, time and metrics.
+// The facts about a step that policies receive: its number, time and metrics.
 //
 // Thread-safety: values. Units: nanoseconds since 1970-01-01 UTC.
 #pragma once
@@ -19,7 +19,8 @@ namespace holdfast HOLDFAST_EXPORT {
 // The metrics item of a step.
 struct Metrics {
   std::string json;  // as stored
-  // The numbers in it, by their keys joined with '.'; true counts as 1.
+  // The numbers in the JSON object, by their keys joined with '.'; true counts
+  // as 1.
   std::map<std::string, double> values;
 
   std::optional<double> Find(std::string_view name) const {
@@ -29,12 +30,13 @@ struct Metrics {
   }
 };
 
-// For text other than a JSON object, sets only `json`.
+// Parses a JSON object. For other text, sets only Metrics::json.
 Metrics MetricsOfJson(std::string_view json);
 
-// Rates metrics: higher is better. NaN is worse than everything else.
+// Returns a rating of metrics: higher is better, and NaN is the worst.
 using MetricFn = std::function<double(const Metrics&)>;
-// The number with that name; NaN if it is missing.
+// Returns a function that returns the number with this name; NaN if it is
+// missing.
 MetricFn MetricNamed(std::string name);
 
 struct StepRecord {
@@ -44,7 +46,7 @@ struct StepRecord {
   std::optional<Metrics> metrics;
 };
 
-// True when T is one of the variant's types itself.
+// True if T is itself one of the variant's types.
 template <typename T, typename Variant>
 inline constexpr bool kIsAlternative = false;
 template <typename T, typename... Types>

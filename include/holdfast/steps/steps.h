@@ -1,4 +1,4 @@
-// The steps of a root: lists and measures them, and removes some.
+// Lists, measures and removes the steps of a root.
 //
 //   auto plan = holdfast::PlanPrune("/run", {.keep = LatestN{3}});
 //   holdfast::Prune("/run", *plan);          // into the trash
@@ -6,9 +6,11 @@
 //   holdfast::EmptyTrash("/run");
 //
 // A step is removed by a single rename into `<root>/.holdfast_trash/`, and its
-// files are deleted there: a partly deleted step never exists under its name. A
-// step in the trash that is to be deleted right away has the suffix ".removing"
-// and cannot be restored; everything else there waits for EmptyTrash.
+// files are deleted there. So a partly deleted step never exists under its own
+// name. A step in the trash that is to be deleted immediately has the suffix
+// ".removing" and cannot be restored; all other steps there are kept until
+// EmptyTrash.
+//
 // Thread-safety: any thread; several processes may do all of this concurrently.
 // Ownership: none. Units: bytes; nanoseconds since 1970-01-01 UTC.
 // Errors: NotFound (no root, no such step), those of the file system.
@@ -32,24 +34,26 @@ namespace holdfast HOLDFAST_EXPORT {
 
 inline constexpr std::string_view kTrashDirectoryName = ".holdfast_trash";
 
-// A directory in a root whose name is that of a step.
+// A directory in a root with the name of a step.
 struct ScannedStep {
   int64_t step = 0;
   std::string name;
-  // Committed according to its name or its marker, and `_CHECKPOINT_METADATA`
-  // does not say that the save began and never finished.
+  // True if its name or its marker says that it is committed, and
+  // `_CHECKPOINT_METADATA` does not say that the save began and never finished.
   bool committed = false;
-  // As recorded; otherwise the directory's modification time, in whole seconds.
+  // The recorded time, or else the directory's modification time in whole
+  // seconds.
   int64_t commit_time_ns = 0;
   // Text of its metrics item; absent if that is damaged, or not JSON.
   std::optional<std::string> metrics_json;
 };
 
 struct ScanOptions {
-  // Null: every format that Orbax's checkpoint_steps accepts, with digits at
-  // the end.
+  // Null: every format that Orbax's checkpoint_steps accepts; names end with
+  // digits.
   std::shared_ptr<const StepNameFormat> format;
-  // Also list temporary directories (uncommitted), by the step in their name.
+  // Also list temporary directories, which are uncommitted, by the step in
+  // their name.
   bool include_uncommitted = false;
   // If false, reads names only; commit_time_ns is 0, and no file is opened.
   bool read_metadata = true;
@@ -57,54 +61,57 @@ struct ScanOptions {
   int thread_count = 0;
 };
 
-// Sorted by step, then name. Empty when there is no `root`; a step that
-// disappears during the scan is left out.
+// Lists the steps in `root`, sorted by step, then name. Empty if `root` does
+// not exist. A step that disappears during the scan is left out.
 Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
                                            const ScanOptions& options = {});
 
-// The same for the directories at `paths`, in their order and with the path as
-// name; directories that do not exist are left out.
+// The same for the directories at `paths`, in the order of `paths` and with the
+// path as name. Directories that do not exist are left out.
 Result<std::vector<ScannedStep>> DescribeSteps(
     const std::vector<std::string>& paths);
 
-// For a reader that asked for the newest step and could not read it. DataLoss
-// if the step is damaged, naming the newest intact step among `others`:
-// silently reading that one would lose work. Ok otherwise. `met` is the damage
-// that the reader found; if empty, the step is examined.
+// Explains why a reader that wanted the newest step could not read it. Returns
+// DataLoss if the step is damaged, naming the newest intact step among
+// `others`; otherwise ok. (To read that intact step silently would lose work.)
+// `met` is the damage that the reader found; if empty, this function examines
+// the step.
 Status CheckNewestStep(const std::string& root, const FoundStep& newest,
                        std::string_view met, std::vector<FoundStep> others);
 
-// InvalidArgument when `root` is a checkpoint, or an item in one: a manager
-// there would find no steps, and would put its own into the checkpoint. Ok when
-// `root` does not exist.
+// Fails with InvalidArgument if `root` is a checkpoint, or an item in a
+// checkpoint: a manager there would find no steps, and would put new steps into
+// the checkpoint. Ok if `root` does not exist.
 Status CheckMayHoldSteps(const std::string& root);
-// True when `path` is a directory of steps rather than a checkpoint.
+// Returns true if `path` is a directory of steps rather than a checkpoint.
 bool IsRootOfSteps(const std::string& path);
-// Like Open, but returns null for a directory of steps: one look answers both
-// questions, which saves a list request in a bucket.
+// Like Open, but returns null for a directory of steps. In a bucket, this needs
+// one list request less than IsRootOfSteps and Open.
 Result<std::unique_ptr<Checkpoint>> OpenUnlessRoot(
     const std::string& path, const OpenOptions& options = {});
 
-// The path of the step that an address means. Open and all functions that read
-// accept addresses, too: ROOT and one of
+// Returns the path of the step that an address refers to. Open and all
+// functions that read accept addresses, too. An address is ROOT followed by one
+// of
 //   @step=120  @latest  @2026-11-01  @2026-11-01T12:00  @2h ago
 //   @best:loss  @best:max:accuracy
-// A time (UTC; s, m, h, d and w ago) means the newest step committed by then;
-// the best is the step with the smallest, or the largest, metric (the newest of
-// several equal ones). Any other path, and one that exists under this very
-// name, is returned unchanged. NotFound lists the existing steps or metrics;
-// InvalidArgument for an '@' after a directory with none of these forms.
+// A time (UTC; ago in s, m, h, d or w) refers to the newest step that was
+// committed by then. `@best` refers to the step with the smallest metric, or
+// with `max` the largest; of several equal steps, the newest. Any other path,
+// and a path that exists under exactly this name, is returned unchanged.
+// NotFound lists the existing steps or metrics; InvalidArgument if an '@' after
+// a directory is not followed by one of these forms.
 Result<std::string> ResolveStepAddress(const std::string& path);
 
 // --- Trash ---
 
 enum class TrashUse : uint8_t {
-  kKeep,    // until EmptyTrash; UndeleteStep restores it
-  kRemove,  // deleted now, or by cleanup after a crash
+  kKeep,    // keep until EmptyTrash; UndeleteStep can restore it
+  kRemove,  // to be deleted now, or after a crash by the next cleanup
 };
 
-// Renames each `<root>/<name>` into the trash, makes that durable, and returns
-// the paths there. Missing names are left out. InvalidArgument unless each name
+// Renames each `<root>/<name>` into the trash, durably, and returns the new
+// paths. Names that do not exist are left out. InvalidArgument unless each name
 // is a plain directory name. If the trash does not exist and cannot be made, a
 // step that is to be deleted gets a temporary name in the root instead.
 Result<std::vector<std::string>> TrashSteps(
@@ -114,34 +121,38 @@ Result<std::vector<std::string>> TrashSteps(
 Result<std::string> TrashStep(const std::string& root, const std::string& name,
                               TrashUse use = TrashUse::kRemove);
 
-// Deletes the files of a step from where TrashSteps has put it, and the trash
-// if nothing else is in it. In a bucket a step keeps its name, and another save
-// may write there again: only files still marked for removal are deleted.
+// Deletes the files of a step at the path that TrashSteps returned, and the
+// trash if nothing else is in it. In a bucket a step keeps its name, so another
+// save may write there again; only files that are still marked for removal are
+// deleted.
 Status RemoveTrashed(const std::string& path);
 
-// Where steps that are not kept go, by the options of a manager.
+// Where a manager moves the steps that it does not keep.
 struct DisposalOptions {
-  // A directory in the root, where they are kept. Ignored on gs://, as in
-  // Orbax: steps are deleted there.
+  // A directory in the root to which steps are moved. Ignored on gs://, where
+  // steps are deleted, as in Orbax.
   std::optional<std::string> todelete_subdir;
-  // For object stores: they are kept there, in their bucket, under names with
-  // the time.
+  // For object stores: a path in the same bucket to which steps are moved.
+  // Their new names include the time.
   std::optional<std::string> todelete_full_path;
 };
-// Makes the steps with these names disappear from a root immediately, except
-// those that a view or a delta elsewhere in the root refers to. Unimplemented
-// for todelete_full_path outside of buckets.
+// The result of DisposeOfSteps.
 struct DisposedSteps {
-  // Paths that RemoveTrashed must still delete; steps that are kept elsewhere
-  // are not included.
+  // Paths that RemoveTrashed must still delete. Does not include steps that
+  // were moved.
   std::vector<std::string> to_remove;
-  // The names that others refer to: try again when those were removed.
+  // Names of steps that are still in place, because views or deltas refer to
+  // them. Try again when those were removed.
   std::vector<std::string> needed;
 };
+// Makes the steps with these names disappear from a root immediately, except
+// steps that a remaining view or delta in the root refers to. Unimplemented for
+// todelete_full_path outside of buckets.
 Result<DisposedSteps> DisposeOfSteps(const std::string& root,
                                      const std::vector<std::string>& names,
                                      const DisposalOptions& options = {});
-// Leftovers of programs that ended too early, to be passed to RemoveTrashed.
+// Returns the paths of steps that a program disposed of but did not delete
+// before it ended. Pass them to RemoveTrashed.
 std::vector<std::string> DisposalLeftovers(const std::string& root);
 
 struct TrashedStep {
@@ -151,25 +162,26 @@ struct TrashedStep {
   int64_t trashed_time_ns = 0;
   bool is_being_removed = false;
 };
-// Oldest first; empty when there is no trash.
+// Lists the steps in the trash, oldest first; empty if there is no trash.
 Result<std::vector<TrashedStep>> ListTrash(const std::string& root);
 
-// Gives the step that most recently went into the trash its name back, and
-// likewise what it refers to (the bases of a delta, the sources of a view) if
-// that is in the trash, too. Returns the step's path. FailedPrecondition for a
-// delta whose base was removed or replaced: it stays in the trash. NotFound if
-// the step is not in the trash; AlreadyExists if a step with its name exists.
+// Moves a step back from the trash, and returns its path; if the trash has
+// several with this number, the one that was moved there last. Also moves back
+// the steps that it refers to (a delta's bases, a view's sources) if they are
+// in the trash, too. FailedPrecondition for a delta whose base was removed or
+// replaced; the delta then stays in the trash. NotFound if the step is not in
+// the trash; AlreadyExists if a step with its name exists.
 Result<std::string> UndeleteStep(const std::string& root, int64_t step);
 
 struct EmptiedTrash {
   uint64_t step_count = 0;
   uint64_t bytes = 0;
-  // Directories that hold no checkpoint, and were not marked for immediate
-  // deletion, are kept.
-  std::vector<std::string> left_alone;  // paths
+  // Paths of directories that are kept, because they do not hold a checkpoint
+  // and were not marked for immediate deletion.
+  std::vector<std::string> left_alone;
 };
-// Deletes the contents of the trash: all checkpoints, or only those that were
-// marked for immediate deletion (`only_leftovers`).
+// Deletes all checkpoints in the trash; with `only_leftovers`, only those that
+// were marked for immediate deletion.
 Result<EmptiedTrash> EmptyTrash(const std::string& root,
                                 bool only_leftovers = false);
 
@@ -187,9 +199,9 @@ struct PruneRule {
 struct PruneOptions {
   // A step is kept if any of the rules keeps it. REQUIRES: at least one rule.
   std::vector<PruneRule> keep;
-  // Null: the format of most of the root's steps.
+  // Null: the format that most of the root's steps have.
   std::shared_ptr<const StepNameFormat> format;
-  int64_t now_ns = 0;  // 0: the clock
+  int64_t now_ns = 0;  // 0: the current time
 };
 
 struct PruneRow {
@@ -200,7 +212,8 @@ struct PruneRow {
   bool may_refer = false;
 };
 
-// A directory in the root that is not one of its steps, whatever its name.
+// A directory in the root that pruning does not touch, because it is not a
+// step.
 struct LeftAlone {
   std::string name;
   std::string why;  // "no checkpoint", "not named as the steps are"
@@ -208,25 +221,25 @@ struct LeftAlone {
 
 struct PrunePlan {
   // Committed steps, sorted by step: directories that contain a checkpoint and
-  // are named like the steps of this root. Nothing else is ever removed.
+  // are named like the steps of this root. Prune never removes anything else.
   std::vector<PruneRow> rows;
   std::vector<LeftAlone> left_alone;  // sorted by name
-  // Bytes that the removal frees, without files that a remaining step shares by
-  // hard links.
+  // Bytes that the removal frees, not counting files that a remaining step
+  // shares by hard links.
   uint64_t freed_bytes = 0;
 };
 
-// Changes nothing. The newest committed step is always kept, under the label
-// "the newest", and so are the steps that a remaining view or delta in the root
-// refers to, under "the view NAME" or "the delta NAME". NotFound when there is
-// no root; FailedPrecondition when no format was given and two formats have
-// equally many steps.
+// Returns what Prune would do, without changing anything. The newest committed
+// step is always kept, with the label "the newest". Steps that a remaining view
+// or delta in the root refers to are also kept, with the label "the view NAME"
+// or "the delta NAME". NotFound if the root does not exist; FailedPrecondition
+// if no format was given and two formats have equally many steps.
 Result<PrunePlan> PlanPrune(const std::string& root,
                             const PruneOptions& options);
-// Moves steps that the plan does not keep into the trash, if they still are
-// checkpoints and nothing has started to refer to them since, and returns their
-// names. First checks that a step that the plan keeps still exists:
-// FailedPrecondition otherwise.
+// Moves the steps that the plan does not keep into the trash, and returns their
+// names. Skips steps that are no longer checkpoints, or that something refers
+// to since the plan was made. FailedPrecondition, before anything is moved, if
+// no step that the plan keeps still exists.
 Result<std::vector<std::string>> Prune(const std::string& root,
                                        const PrunePlan& plan);
 
@@ -238,7 +251,7 @@ struct UsageRow {
   std::string item;  // "" for files directly in the step
   std::string kind;  // "data", "manifest", "metadata", "checksums"
   uint64_t file_count = 0;
-  uint64_t bytes = 0;         // counted in this row
+  uint64_t bytes = 0;         // without shared_bytes
   uint64_t shared_bytes = 0;  // hard links to files counted in an earlier row
 };
 

@@ -1,8 +1,8 @@
-// Waits for steps that another process saves: for programs that evaluate a run
+// Waits for steps that another process saves, for programs that evaluate a run
 // during training.
 //
 // Thread-safety: one thread per call and per iterator.
-// Ownership: a PinnedStep keeps its files for its lifetime.
+// Ownership: a PinnedStep keeps the step's files for its lifetime.
 // Units: seconds.
 // Errors: Cancelled, those of the file system.
 #pragma once
@@ -26,11 +26,11 @@ struct WaitOptions {
   std::optional<int64_t> until_step;  // at least this step
   double poll_seconds = 1;
   std::optional<double> timeout_seconds;
-  // Called when the time is up: false continues waiting. Empty: gives up.
+  // Called when the time is up; the wait continues if it returns false. Empty:
+  // the wait ends.
   std::function<bool()> timeout_fn;
   // Keep the step's files while the caller reads them, by hard links below
-  // `<root>/_SNAPSHOTS`; where that is not possible, the step itself is
-  // returned.
+  // `<root>/_SNAPSHOTS`. If that is not possible, the step itself is returned.
   bool snapshot = true;
   std::string snapshot_directory;             // empty: `<root>/_SNAPSHOTS`
   const std::atomic<bool>* cancel = nullptr;  // borrowed
@@ -47,23 +47,23 @@ class PinnedStep {
   virtual const std::string& path() const = 0;
 };
 
-// Makes `snapshot`, an absolute path below an existing directory, from the
-// files of the step at `source`: links, or copies if links are not possible. It
-// appears complete. InvalidArgument with Orbax's messages; NotFound if the step
-// is removed meanwhile.
+// Makes the directory `snapshot`, an absolute path in an existing directory,
+// with links to the files of the step at `source`, or copies if links are not
+// possible. It appears complete. InvalidArgument with Orbax's messages;
+// NotFound if the step is removed in the meantime.
 Status CreateSnapshot(const std::string& source, const std::string& snapshot);
-// Removes a snapshot. NotFound.
+// Removes a snapshot. NotFound if it does not exist.
 Status ReleaseSnapshot(const std::string& snapshot);
 
-// Null when the time is up. Cancelled.
+// Waits for a new step. Returns null when the time is up. Cancelled.
 Result<std::unique_ptr<PinnedStep>> WaitForNewCheckpoint(
     const std::string& root, const WaitOptions& options = {});
 
-// Returns each new latest step; a slow caller misses some.
+// Returns each new latest step. A slow caller misses some steps.
 //
 //   CheckpointsIterator steps("/run", options);
 //   while (true) {
-//     auto next = steps.Next();       // releases the one before
+//     auto next = steps.Next();       // releases the previous step
 //     if (!next.ok() || !*next) break;
 //     Evaluate((*next)->path());
 //   }
@@ -72,7 +72,8 @@ class CheckpointsIterator {
   CheckpointsIterator(std::string root, WaitOptions options,
                       double min_interval_seconds = 0);
 
-  // Null when the time is up. The iterator owns the step until the next call.
+  // Waits for a step; returns null when the time is up. The iterator owns the
+  // step until the next call.
   Result<PinnedStep*> Next();
 
  private:

@@ -6,17 +6,19 @@
 //   GoodputModel model{.host_count = 1024, .state_bytes = 2e12};
 //   auto plans = PlanGoodput(model, 64e9);     // best first
 //
-// A simulation plays the run failure by failure: steps, saves, copies to the
-// shared tier one after another, failures of hosts and of failure domains as
-// Poisson processes, and what each failure leaves. The manager's own code
-// decides which ranks keep parity for each other, which steps are removed, and
-// what can be restored. EstimateGoodput is a formula that the simulation is
-// compared with. doc/goodput.md describes the model.
+// The simulation goes through the run failure by failure. It models steps,
+// saves, copies to the shared tier (one after another), failures of hosts and
+// failure domains (as Poisson processes), and what each failure leaves. The
+// manager's own code decides which ranks keep parity for each other, which
+// steps are removed, and what can be restored. EstimateGoodput is a formula,
+// with which the simulation can be compared. doc/goodput.md describes the
+// model.
 //
-// Thread-safety: pure functions. Units: seconds, bytes, bytes per second.
-// Errors: InvalidArgument naming the value, also if more than about 20,000,000
-// saves and failures would have to be simulated; FailedPrecondition if there
-// are too few hosts for the parity, and if no plan fits the budget.
+// Thread-safety: pure functions.
+// Units: seconds, bytes, bytes per second. Errors: InvalidArgument naming the
+// value, also if more than about 20,000,000 saves and failures would have to be
+// simulated; FailedPrecondition if there are too few hosts for the parity, and
+// if no plan fits the budget.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +32,8 @@ namespace holdfast HOLDFAST_EXPORT {
 // The machines and the run.
 struct GoodputModel {
   int64_t host_count = 256;  // 1 to 65,536
-  // Mean time between two failures of one host, and the share of these that
-  // also lose the host's data, rather than only the process.
+  // Mean time between two failures of one host, and the share of these failures
+  // that lose the host's data, not only its process.
   double host_mtbf_seconds = 250 * 86400.0;
   double lost_share = 0.5;
   // Hosts that fail together: a rack, a power line. 0 seconds: never.
@@ -61,8 +63,8 @@ struct GoodputPolicy {
 
 struct GoodputResult {
   double goodput = 0;  // share of the time spent on steps that were not redone
-  // The other shares.
-  double blocked_share = 0;    // steps waiting for saves
+  // The other shares of the time.
+  double blocked_share = 0;    // steps that wait for saves
   double redone_share = 0;     // steps that were lost, and redone
   double restart_share = 0;    // waiting for processes
   double restore_share = 0;    // reading
@@ -78,7 +80,7 @@ struct GoodputResult {
 
 Result<GoodputResult> SimulateGoodput(const GoodputModel& model,
                                       const GoodputPolicy& policy);
-// Computes only goodput and host_bytes, immediately, by a formula.
+// Computes only goodput and host_bytes, by a formula instead of a simulation.
 Result<GoodputResult> EstimateGoodput(const GoodputModel& model,
                                       const GoodputPolicy& policy);
 
@@ -86,7 +88,8 @@ struct GoodputPlan {
   GoodputPolicy policy;
   GoodputResult result;  // of the simulation
 };
-// The best policies that keep at most this many bytes on a host, best first.
+// Returns the best policies that keep at most host_bytes_max on a host, best
+// first.
 Result<std::vector<GoodputPlan>> PlanGoodput(const GoodputModel& model,
                                              double host_bytes_max,
                                              int64_t plan_count_max = 5);

@@ -10,30 +10,35 @@
 //   (*manager)->Close();
 //
 // Each rank writes its part of a step into its own directory (a tmpfs, an NVMe
-// disk). The ranks form groups of n + m: any m ranks of a group may be lost,
-// including their directories, and the step is rebuilt from the others, on
-// however many ranks exist then. A step is protected when the parity of all
-// groups is stored, and a restore from exactly these parts has been planned and
-// found possible; the last protected step is never removed. At intervals a step
-// is copied from there to the shared tier, in the background: there it is a
-// plain checkpoint, a step of a root in the layout of CheckpointManager.
+// disk). The ranks form groups of n + m. If up to m ranks of a group are lost
+// with their directories, the step is rebuilt from the others, on however many
+// ranks exist then. A step is protected when the parity of all groups is
+// stored, and a restore from exactly these parts has been planned and found
+// possible. The last protected step is never removed.
 //
-// Every byte has a checksum that other ranks know, too. A restore examines
-// everything that remains, uses the newest step of which enough is intact,
-// rebuilds what is damaged or lost, and skips a step that cannot be rebuilt,
-// saying why. All ranks reach the same decisions from the same lists; there is
-// no leader.
+// At intervals a step is copied to the shared tier, in the background. There it
+// is a plain checkpoint: a step of a root in the layout of CheckpointManager.
 //
-// Steps saved by a later manager are newer (each Make uses a count one higher
-// than any known); among these, steps with higher numbers are. So a step of an
-// abandoned timeline never wins.
+// Every byte has a checksum, which other ranks also have. A restore examines
+// everything that remains, uses the newest step of which enough is intact, and
+// rebuilds what is damaged or lost. It skips a step that cannot be rebuilt,
+// saying why. There is no leader: all ranks make the same decisions from the
+// same lists.
 //
-// Every rank makes the same calls in the same order. Only Make uses `group`:
+// A step that a later manager saved is newer, whatever its number; among one
+// manager's steps, a higher number is newer. (Each Make takes a count one
+// higher than any count in the existing steps.) So after a run went back to an
+// earlier step, the steps that it abandoned are never restored in place of its
+// new ones.
+//
+// Every rank makes the same calls in the same order. Only Make uses `group`;
 // afterwards the ranks communicate over their own TCP connections, which are
 // authenticated by a secret but not encrypted.
-// Thread-safety: one thread at a time. Ownership: owns its threads; a tree
-// passed to Save is borrowed until its elements are on the local tier. Units:
-// bytes, seconds.
+//
+// Thread-safety: one thread at a time.
+// Ownership: owns its threads; a tree passed to Save is borrowed until its
+// elements are on the local tier.
+// Units: bytes, seconds.
 // Errors: InvalidArgument (options), FailedPrecondition (too few ranks for the
 // parity), AlreadyExists (another process uses the directory), DeadlineExceeded
 // and Unavailable naming the rank that does not answer, NotFound (there are no
@@ -63,8 +68,9 @@ struct LocalTierOptions {
   std::string directory;   // created if missing
   int64_t save_every = 1;  // steps; steps for the shared tier are saved, too
   int64_t max_to_keep = 1;
-  // Limit for all steps of the run in this directory; older steps are removed.
-  // 0: no limit. The last protected step stays, whatever its size.
+  // Limit on the size of all steps of the run in this directory; older steps
+  // are removed. 0: no limit. The last protected step is kept, whatever its
+  // size.
   uint64_t bytes_max = 0;
 };
 
@@ -72,8 +78,8 @@ struct LocalTierOptions {
 struct SharedTierOptions {
   std::string directory;   // "": no shared tier
   int64_t save_every = 0;  // steps; 0: no step is copied there
-  // How many of the steps that tiered managers of this run copied are kept;
-  // absent: all.
+  // How many of the steps that this run's managers have copied there are kept.
+  // Absent: all.
   std::optional<int64_t> max_to_keep;
   double bytes_per_second_max = 0;  // for this rank; 0: no limit
 };
@@ -98,13 +104,14 @@ struct TieredManagerOptions {
   ParityOptions parity;
   // The name of the tree's item in a step on the shared tier.
   std::string item = "default";
-  // How trees are stored. Fields about the complete checkpoint are ignored.
+  // How trees are stored. Members about the complete checkpoint are ignored.
   SaveOptions save;
   // Where other ranks can reach this one; "": this machine's name.
   std::string host;
   std::string listen_address = "0.0.0.0";
   uint16_t port = 0;  // 0: any free port
-  // For the slowest other rank at a meeting, and for one answer.
+  // How long to wait for the slowest other rank when all ranks meet, and for
+  // one answer of another rank.
   double timeout_seconds = 600;
   double answer_seconds_max = 60;
   // Threads that move blocks while the program works. A restore, which the
@@ -114,14 +121,14 @@ struct TieredManagerOptions {
 };
 
 struct TieredSaveOptions {
-  bool force = false;  // whatever `save_every` says
-  // Whether the step is copied to the shared tier; absent: as `save_every`
-  // there says.
+  bool force = false;  // save even if the step is not due
+  // Whether the step is copied to the shared tier. Absent:
+  // SharedTierOptions::save_every decides.
   std::optional<bool> is_shared = std::nullopt;
-  // More files for the step, from this rank, by paths relative to the step.
-  // They may not be in the tree's directory, nor have names that a checkpoint
-  // uses itself; a path that two ranks give must have the same content on both.
-  // Otherwise the save fails on all ranks with InvalidArgument.
+  // More files for the step, from this rank: contents by path relative to the
+  // step. A path may not be in the tree's directory, nor be a name that a
+  // checkpoint uses itself. If two ranks give the same path, the contents must
+  // be equal. Otherwise the save fails on all ranks with InvalidArgument.
   std::map<std::string, std::string> files;
   // Kept alive until the tree's memory is no longer needed.
   std::shared_ptr<const void> owner;
@@ -130,9 +137,9 @@ struct TieredSaveOptions {
   Status failure;
 };
 
-// Statistics of this rank.
+// This rank's statistics.
 struct TierStats {
-  uint64_t data_bytes = 0;      // its part of the last step
+  uint64_t data_bytes = 0;      // the rank's part of the last step
   uint64_t parity_bytes = 0;    // held for the last step
   uint64_t received_bytes = 0;  // for parity, since Make
   double write_seconds = 0;     // of the last step, to the local tier
@@ -141,7 +148,7 @@ struct TierStats {
   uint64_t drained_bytes = 0;   // to the shared tier, since Make
 };
 
-// A step as it can currently be read.
+// A step that can be read now.
 struct TierRestore {
   int64_t step = 0;
   std::string source;              // "local", "parity", "shared"
@@ -150,8 +157,9 @@ struct TierRestore {
   std::vector<int64_t> rebuilt_ranks;  // ranks of the save: lost, and rebuilt
   uint64_t healed_block_count = 0;     // in damaged files, on all ranks
   uint64_t peer_bytes = 0;             // received by this rank to heal
-  // May be read as long as the manager exists, on each rank until all are
-  // ready.
+  // May be read as long as the manager exists. Reads fetch data from other
+  // ranks, so each rank must keep its manager until all ranks have finished
+  // reading.
   std::shared_ptr<const Checkpoint> checkpoint;
 };
 
@@ -165,39 +173,44 @@ struct TierStepInfo {
 
 class TieredManager {
  public:
-  // `group` is null for a single process; borrowed for the call.
+  // Makes this rank's manager. `group` is null for a single process; it is
+  // borrowed for the call.
   static Result<std::unique_ptr<TieredManager>> Make(
       const TieredManagerOptions& options, ProcessGroup* group);
   // Like Close, but drops errors.
   virtual ~TieredManager() = default;
 
   virtual bool ShouldSave(int64_t step) const = 0;
-  // Returns true if a save has begun, false if the step is not due. Waits for
-  // the previous save; if that failed, returns its error instead of saving.
+  // Begins a save and returns true; returns false if the step is not due. First
+  // waits for the previous save; if that failed, returns its error instead of
+  // saving.
   virtual Result<bool> Save(int64_t step, const Tree& tree,
                             const TieredSaveOptions& options = {}) = 0;
   // Waits until the last save is protected.
   virtual Status WaitProtected() = 0;
-  // Also waits for copies to the shared tier.
+  // Like WaitProtected, but also waits for copies to the shared tier.
   virtual Status Wait() = 0;
 
-  // The newest step that can be verified, or the given one, opened on every
+  // Opens the newest step that can be verified, or the given step, on every
   // rank. Copies whose ids are in `skip` are ignored.
   virtual Result<TierRestore> Open(
       std::optional<int64_t> step = std::nullopt,
       const std::vector<std::string>& skip = {}) = 0;
-  // Opens a step and calls `read`, until `read` succeeds on all ranks: a step
-  // that turns out to be damaged while it is read is skipped for the next one.
-  // InvalidArgument from `read` is the caller's own error, and returned.
+  // Opens a step and calls `read`. If a step turns out to be damaged while it
+  // is read, tries the next one, until `read` succeeds on all ranks.
+  // InvalidArgument from `read` is taken as the caller's own error, and
+  // returned.
   Result<TierRestore> Restore(
       const std::function<Status(const TierRestore&)>& read,
       std::optional<int64_t> step = std::nullopt);
   // Reads a small file of the most recently opened step.
   virtual Result<std::string> ReadFile(const std::string& path) = 0;
-  // Ok when all ranks pass ok; otherwise the failure of those that failed.
+  // Returns ok if all ranks pass ok; otherwise, on every rank, the failure of
+  // those that failed.
   virtual Status Agree(const Status& mine) = 0;
 
-  // The steps in this rank's directory and on the shared tier, newest first.
+  // Returns the steps in this rank's directory and on the shared tier, newest
+  // first.
   virtual Result<std::vector<TierStepInfo>> Steps() = 0;
   virtual TierStats stats() const = 0;
   virtual Status Close() = 0;

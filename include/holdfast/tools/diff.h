@@ -1,24 +1,24 @@
-// Diff: the differences between two checkpoints of any formats.
+// Diff: finds the differences between two checkpoints of any formats.
 //
 //   auto a = holdfast::Open("/ckpt/7");
 //   auto b = holdfast::Open("/converted/7.safetensors");
 //   auto diff = holdfast::Diff(**a, **b);
 //   if (diff.ok() && diff->is_same()) ...
 //
-// Leaves are matched by name. For each pair the kinds are compared first, then
-// shapes, dtypes, and finally the values: in their dtype if it is the same,
-// otherwise exactly, as numbers. No value is ever rounded for the comparison:
-// 64-bit integers are compared as integers, all narrow floats in float64, which
-// represents them exactly.
+// Leaves are matched by name. For each pair, kinds are compared first, then
+// shapes, dtypes, and finally values. Values of different dtypes are compared
+// as exact numbers. No value is rounded for the comparison: 64-bit integers are
+// compared as integers, and narrow floats in float64, which represents them
+// exactly.
 //
 // Two elements a and b:
 //   equal      a == b, or both are NaN (unless DiffOptions::equal_nan is off);
-//              parts of complex numbers apart. So -0.0 equals 0.0.
+//              for complex numbers, both parts. So -0.0 equals 0.0.
 //   abs error  |a - b|
-//   rel error  |a - b| / max(|a|, |b|), 0 for equal elements, infinity where
-//              one is infinite: symmetric, and at most 2
+//   rel error  |a - b| / max(|a|, |b|); 0 for equal elements, infinity if one
+//              is infinite. It is symmetric, and otherwise at most 2.
 //   close      equal, or |a - b| <= atol + rtol * max(|a|, |b|) and both are
-//              finite (numpy.isclose with the larger of the two on the right)
+//              finite (numpy.isclose, with the larger number on the right)
 // An element that is NaN on only one side has neither error and is never close;
 // such elements are counted separately. Equal elements with different bits
 // (-0.0, the payload of a NaN) are counted too, and are a difference only with
@@ -67,14 +67,14 @@ struct DiffOptions {
   // otherwise FailedPrecondition names the checkpoint whose leaves have none.
   // Accepts no tolerances, and finds no renamed leaves.
   bool by_fingerprint = false;
-  // Look for renamed leaves: of the same kind, dtype, shape and value. Costs a
-  // read of the candidates.
+  // Look for renamed leaves, which have the same kind, dtype, shape and value.
+  // Reads all candidates.
   bool find_renamed = true;
-  // Selects the leaves to compare on each side; empty: all.
+  // Returns true for the leaves to compare on each side. Empty: all.
   std::function<bool(const LeafInfo&)> select;
-  // How a conversion made B's leaves from A's: their names, and which leaves
-  // are left out. A dtype that the conversion casts to is expected in B, and is
-  // not a difference.
+  // How a conversion made B's leaves from A's: the new names, and the leaves
+  // that are left out. A dtype that the conversion casts to is expected in B,
+  // and is not a difference.
   LeafMap map;
 };
 
@@ -91,8 +91,8 @@ enum class DiffVerdict : uint8_t {
             // or bits differ, with by_fingerprint
   kUnreadable,
 };
-// "same", "only in a", "only in b", "kind", "shape", "dtype", "values", "bits",
-// "unreadable".
+// Returns the verdict's name: "same", "only in a", "only in b", "kind",
+// "shape", "dtype", "values", "bits", "unreadable".
 std::string_view DiffVerdictName(DiffVerdict verdict);
 
 struct LeafDiff {
@@ -102,8 +102,8 @@ struct LeafDiff {
   std::optional<size_t> b;
   std::string name;    // in A; in B if A lacks it
   std::string name_b;  // in B, if different
-  // For a leaf on one side only: a leaf on the other side that it may have been
-  // renamed to, as both hold the same value.
+  // For a leaf on one side only: the leaf on the other side with the same
+  // value, to which it may have been renamed.
   std::optional<size_t> renamed;
 
   // Counts of elements; 0 where values were not compared.
@@ -112,7 +112,7 @@ struct LeafDiff {
   uint64_t beyond_count = 0;        // of these, not close
   uint64_t nan_mismatch_count = 0;  // of these, due to a NaN on one side
   uint64_t bits_only_count = 0;     // equal, with different bits
-  // Over all elements except those with a NaN on one side only.
+  // Maximum over all elements except those with a NaN on one side only.
   double max_abs_error = 0;
   double max_rel_error = 0;
   // The same, exact, for two integer tensors.
@@ -147,13 +147,14 @@ struct DiffResult {
   }
 };
 
-// `a` and `b` may be the same checkpoint.
+// Compares `a` and `b`, which may be the same checkpoint.
 Result<DiffResult> Diff(const Checkpoint& a, const Checkpoint& b,
                         const DiffOptions& options = {});
 
-// Indices into result.leaves of the leaves that differ, worst first: leaves
-// that cannot be read, structure, kinds, shapes, dtypes, then values by NaN on
-// one side only, relative error and absolute error.
+// Returns the indices in result.leaves of the leaves that differ, worst first:
+// leaves that cannot be read, leaves on one side only, then different kinds,
+// shapes, dtypes and values. Values are ordered by NaNs on one side only,
+// relative error and absolute error.
 std::vector<size_t> WorstFirst(const DiffResult& result);
 
 }  // namespace holdfast

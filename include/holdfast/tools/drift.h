@@ -1,4 +1,5 @@
-// Drift: how far each tensor has moved from its value in another checkpoint.
+// Drift: measures how far each tensor has moved from its value in another
+// checkpoint.
 //
 //   auto before = holdfast::Open("/ckpt/6");
 //   auto now = holdfast::Open("/ckpt/7");
@@ -7,9 +8,9 @@
 //
 // Arrays and scalars with the same name and shape are compared as numbers,
 // whatever their dtypes; other leaves are not in the result. Only elements that
-// are finite on both sides count, complex elements as their two parts. Sums do
-// not depend on the number of threads. Pieces of both checkpoints are read at
-// the same time; only these pieces are held in memory, within
+// are finite on both sides count; a complex element counts as its two parts.
+// Sums do not depend on the number of threads. Pieces of both checkpoints are
+// read at the same time; only these pieces are held in memory, within
 // RunOptions::in_flight_bytes_max.
 // Thread-safety: may run concurrently on the same checkpoints.
 // Units: bytes, elements.
@@ -35,9 +36,9 @@ class StatsCache;
 struct DriftOptions {
   // Threads, memory, progress (phase "drift", bytes of both sides), cancel.
   RunOptions run;
-  // Selects leaves in the checkpoint `now`; empty: all.
+  // Returns true for the leaves of `now` to compare. Empty: all.
   std::function<bool(const LeafInfo&)> select;
-  // As in StatsOptions; set both identities, or neither.
+  // As in StatsOptions. Set both identities, or neither.
   StatsCache* cache = nullptr;
   std::string identity_before;
   std::string identity_now;
@@ -50,8 +51,7 @@ struct LeafDrift {
   double norm = 0;   // l2 norm of the value before
   Status problem;
 
-  // moved / norm; 0 if nothing moved, infinity if `norm` is 0 and `moved` is
-  // not.
+  // Returns moved / norm; 0 if `moved` is 0, infinity if only `norm` is 0.
   double relative() const;
 };
 

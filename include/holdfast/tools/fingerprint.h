@@ -1,6 +1,6 @@
-// Fingerprints: 128 bits for the elements of a tensor, independent of its
+// Fingerprints: 128 bits that identify the elements of a tensor, whatever its
 // memory layout, shards, chunks and place on disk. Also compares replicas by
-// their fingerprints, before a save writes anything.
+// their fingerprints, for example before a save.
 //
 //   std::string f = *holdfast::FingerprintOf(weights.view());
 //   auto report = holdfast::CompareReplicas(group.get(), my_tree);
@@ -34,13 +34,14 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The fingerprint of a complete tensor.
+// Returns the fingerprint of a complete tensor.
 Result<std::string> FingerprintOf(const ConstArrayView& tensor,
                                   const RunOptions& run = {});
 
-// The fingerprints of each array and scalar in a tree, by name: the values that
-// LeafInfo::fingerprint has once the tree has been saved. InvalidArgument for
-// sharded arrays that lack some of their shards here, and for deferred arrays.
+// Returns the fingerprint of each array and scalar in a tree, by name: the
+// value that LeafInfo::fingerprint has after the tree was saved.
+// InvalidArgument for deferred arrays, and for sharded arrays if this process
+// does not have all shards.
 Result<std::map<std::string, std::string>> FingerprintsOf(
     const Tree& tree, const RunOptions& run = {});
 
@@ -54,8 +55,8 @@ struct Replica {
 
 struct ReplicaHolder {
   int64_t rank = 0;
-  // Counts the rank's own replicas of the box, in the order in which the rank
-  // passed them.
+  // The index of this replica among the rank's own replicas of the box, in the
+  // order in which the rank passed them.
   int64_t copy = 0;
 
   bool operator==(const ReplicaHolder&) const = default;
@@ -70,12 +71,12 @@ struct Divergence {
   // Groups of equal replicas: the largest group first, then by holder.
   std::vector<std::vector<ReplicaHolder>> groups;
 
-  // Whether the first group is larger than any other; the others have then
-  // diverged. Otherwise it is not known which replicas are right.
+  // True if the first group is larger than every other; the other groups have
+  // then diverged. Otherwise it is not known which replicas are right.
   bool has_majority() const { return groups[0].size() > groups[1].size(); }
 };
-// "tensor w[0:4, 0:8]: rank 3 differs from ranks 0-2", or in a tie "tensor w:
-// rank 0 and rank 1 differ, and none has a majority".
+// Returns text such as "tensor w[0:4, 0:8]: rank 3 differs from ranks 0-2", or
+// in a tie "tensor w: rank 0 and rank 1 differ, and none has a majority".
 std::string DivergenceText(const Divergence& divergence);
 
 struct ReplicaReport {
@@ -84,19 +85,19 @@ struct ReplicaReport {
   uint64_t replica_count = 0;           // held by all ranks together
   uint64_t compared_count = 0;  // of these, in boxes held more than once
 
-  // DataLoss with the first divergences; ok without any.
+  // Returns ok without divergences; otherwise DataLoss with the first of them.
   Status Check() const;
 };
 
 // Compares the replicas of all ranks: boxes with the same tensor, origin and
-// shape. Every rank calls it and receives the same report; 16 bytes per replica
-// are sent (and the list of boxes, if ranks hold different ones). With a null
-// group, compares only the replicas of this process.
+// shape. Every rank calls this and receives the same report. A rank sends 16
+// bytes per replica, and the list of its boxes if ranks hold different boxes.
+// With a null group, compares only the replicas of this process.
 Result<ReplicaReport> CompareReplicas(ProcessGroup* group,
                                       const std::vector<Replica>& replicas,
                                       const RunOptions& run = {});
-// The replicas that a tree holds in memory: complete arrays, scalars, and each
-// shard. Strings and deferred arrays are left out.
+// The same for the replicas that a tree holds in memory: complete arrays,
+// scalars, and each shard. Strings and deferred arrays are left out.
 Result<ReplicaReport> CompareReplicas(ProcessGroup* group, const Tree& tree,
                                       const RunOptions& run = {});
 

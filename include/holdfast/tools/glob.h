@@ -4,7 +4,7 @@
 // `[abc]`, `[a-z]` and `[!a]` one of a set, `{a,b*}` one of several globs, and
 // `\` takes the next character literally.
 // Thread-safety: pure functions and values.
-// Errors: none for a glob; an unclosed set or brace stands for itself.
+// Errors: none for a glob, in which an unclosed set or brace matches itself.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,16 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 bool GlobMatches(std::string_view glob, std::string_view text);
-// True if the glob matches the name, or is literally the name or a parent of
-// it; `/` may replace the dots between keys.
+// Returns true if the glob matches the name, or is literally the name or a
+// parent of it. `/` may replace the dots between keys.
 bool GlobSelects(std::string_view glob, std::string_view name);
 
 // Decides whether a leaf name is selected.
 using NamePredicate = std::function<bool(std::string_view)>;
 NamePredicate SelectedByGlob(std::string glob);
-// A regular expression in Python's syntax that must match the complete name.
-// InvalidArgument if it is malformed; a match that exceeds its limits (regex.h)
-// counts as no match.
+// Selects names that `pattern`, a regular expression in Python's syntax,
+// matches completely. InvalidArgument if it is malformed. A match that would
+// take too long counts as no match.
 Result<NamePredicate> SelectedByRegex(std::string_view pattern);
 
 }  // namespace holdfast

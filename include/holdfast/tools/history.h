@@ -8,14 +8,18 @@
 //   if (found->first_bad) ...
 //
 // Bisect assumes that steps are good up to some step, and bad from there on. It
-// tests the newest step first, which must be bad, then the oldest, which must
-// be good, and then the middle of the remaining range: of n steps at most
-// log2(n) + 2, not counting steps that cannot be judged (damaged, or without
-// the tensor). Such steps are skipped and others near them are tested; if only
-// skipped steps remain between good and bad, the answer is several candidates.
-// In each step it reads only the tensors that the predicate names
-// (doc/history.md has its grammar), and the metrics file.
-// Thread-safety: any thread. Ownership: borrows everything for the call.
+// tests the newest step, which must be bad, then the oldest, which must be
+// good, and then repeatedly the middle of the remaining range. In each step it
+// reads only the tensors that the predicate names (doc/history.md has its
+// grammar), and the metrics file.
+//
+// A step that cannot be judged (damaged, or without the tensor) is skipped, and
+// another step near it is tested. If only skipped steps remain between good and
+// bad, the answer is several candidates. Not counting skipped steps, Bisect
+// tests at most log2(n) + 2 of n steps.
+//
+// Thread-safety: any thread.
+// Ownership: borrows everything for the call.
 // Units: bytes, seconds; nanoseconds since 1970-01-01 UTC.
 // Errors: NotFound (no root, no steps, no such step; a glob or a metric that no
 // step has), InvalidArgument (a malformed predicate; says where),
@@ -44,8 +48,8 @@ namespace holdfast HOLDFAST_EXPORT {
 
 struct LogOptions {
   RunOptions run;             // phase "drift", with `moved`
-  size_t step_count_max = 0;  // of the newest; 0: all
-  // List the tensors that moved most since the previous step: reads both steps
+  size_t step_count_max = 0;  // only the newest steps; 0: all
+  // List the tensors that moved most since the previous step. Reads all steps
   // completely.
   bool moved = false;
   size_t moved_count_max = 3;  // leaves per step
@@ -64,8 +68,8 @@ struct LogEntry {
   std::map<std::string, double> metrics;
   // Time from the start of the save to its commit, if both are recorded.
   std::optional<double> save_seconds;
-  // The committed step that `moved` compares with; empty if there was no
-  // comparison.
+  // The name of the committed step that `moved` compares with; empty if there
+  // was no comparison.
   std::string moved_against;
   std::vector<MovedLeaf> moved;  // largest first; only leaves that moved
   std::string moved_problem;     // why the two steps could not be compared
@@ -88,7 +92,7 @@ enum class StepVerdict : uint8_t {
   kBad,
   kSkip,  // cannot be judged
 };
-// "good", "bad", "skip".
+// Returns the verdict's name: "good", "bad", "skip".
 std::string_view StepVerdictName(StepVerdict verdict);
 
 // The result of testing one step.
@@ -122,8 +126,8 @@ struct BisectOptions {
 struct BisectResult {
   // The first bad step; absent if it is preceded by skipped steps.
   std::optional<BisectStep> first_bad;
-  // The first bad step is one of these, oldest first; the last one is bad, all
-  // others were skipped.
+  // The first bad step is one of these, oldest first. The last of these is bad,
+  // and all others were skipped.
   std::vector<BisectStep> candidates;
   BisectStep last_good;
   std::vector<BisectProbe> probes;  // in the order of testing
@@ -137,18 +141,20 @@ using StepTest = std::function<Result<StepAnswer>(const std::string& path)>;
 Result<BisectResult> BisectBy(const std::string& root, const StepTest& test,
                               const BisectOptions& options = {});
 
-// Tests with `command`, which /bin/sh runs with the step's path as one argument
-// in place of each "{}", and in the environment variable HOLDFAST_STEP. The
-// path is never parsed by the shell. Inside single quotes, where another
-// program would parse it, FailedPrecondition for a path with anything but
-// letters, digits and plain marks. The exit status is interpreted as by `git
-// bisect run`: 0 good, 125 skip, any other up to 127 bad; a higher status ends
-// the search (Cancelled). The command's output is written to standard error.
+// Tests steps with `command`, which /bin/sh runs. Each "{}" is replaced by the
+// step's path as one argument, which the shell does not parse. The path is also
+// in the environment variable HOLDFAST_STEP. If a "{}" is inside single quotes,
+// where another program may parse it, a path with other characters than
+// letters, digits and plain marks is FailedPrecondition.
+//
+// The exit status means the same as for `git bisect run`: 0 good, 125 skip, any
+// other up to 127 bad; a higher status ends the search (Cancelled). The
+// command's output is written to standard error.
 Result<BisectResult> BisectByCommand(const std::string& root,
                                      std::string_view command,
                                      const BisectOptions& options = {});
 
-// A step is bad if `bad_if` is true for it.
+// Tests steps with the predicate `bad_if`: a step is bad if it is true.
 Result<BisectResult> Bisect(const std::string& root, std::string_view bad_if,
                             const BisectOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Merge: makes one checkpoint out of several, of any formats.
+// Merge: makes one checkpoint from several checkpoints of any formats.
 //
 //   holdfast::MergeSource a{"/ckpt/base"}, b{"/ckpt/adapter", "adapter"};
 //   auto merged = holdfast::Merge({a, b}, "/new/merged");
@@ -13,7 +13,7 @@
 //
 // Only the pieces being processed are held in memory, within
 // RunOptions::in_flight_bytes_max.
-// Thread-safety: as Save; a merged Checkpoint is immutable.
+// Thread-safety: that of Save; a merged Checkpoint is immutable.
 // Units: bytes.
 // Errors: those of Open and Convert; InvalidArgument for names that collide,
 // leaves that are missing or differ in shape or dtype, and values that must be
@@ -39,29 +39,29 @@ namespace holdfast HOLDFAST_EXPORT {
 enum class MergePrefer : uint8_t { kRefuse, kFirst, kLast };
 
 struct MergeOptions {
-  // How sources are compared where `average` needs that; progress is not
-  // reported.
+  // How values that must be equal for `average` are read and compared; progress
+  // is not reported.
   RunOptions run;
   MergePrefer prefer = MergePrefer::kRefuse;
   bool average = false;
-  // One per source, with a sum above 0; empty: equal weights.
+  // One per source; their sum must be above 0. Empty: equal weights.
   std::vector<double> weights;
-  // With `average`: take leaves other than floats from the first source, equal
-  // or not.
+  // With `average`: take leaves other than floats from the first source, even
+  // if they differ.
   bool take_first = false;
 };
 
 // One of the checkpoints to merge.
 struct MergePart {
   std::shared_ptr<const Checkpoint> checkpoint;
-  // Keys put before the keys of each leaf; "a.b" is two keys. Empty: none.
+  // Keys to put before the keys of each leaf; "a.b" is two keys. May be empty.
   std::string prefix;
   std::string label;  // for messages; empty: its path
 };
 
-// A checkpoint that reads from the sources. With `average`, the leaves that
-// must be equal are read and compared now; nothing else is read before it is
-// requested.
+// Returns a checkpoint that reads from the sources. With `average`, reads and
+// compares the leaves that must be equal now; everything else is read only when
+// it is requested.
 Result<std::unique_ptr<Checkpoint>> MergeCheckpoints(
     std::vector<MergePart> parts, const MergeOptions& options = {});
 
@@ -72,7 +72,7 @@ struct MergeSource {
 };
 
 // Opens the sources, and writes the merged checkpoint to `target`.
-// `convert.open` is ignored; `names` are those in the result.
+// `convert.open` is ignored, and `convert.names` are names in the result.
 Result<ConvertResult> Merge(const std::vector<MergeSource>& sources,
                             const std::string& target,
                             const MergeOptions& options = {},

@@ -25,7 +25,8 @@ struct ModuleNode {
   size_t parent = 0;             // a smaller index; the root is its own parent
   std::vector<size_t> children;  // in the order of the leaves
   std::optional<size_t> leaf;    // index into leaves()
-  // Sums over all leaves in a module, at any depth; for a leaf, its own values.
+  // For a module, sums over all leaves in it, at any depth; for a leaf, its own
+  // values.
   uint64_t leaf_count = 0;
   uint64_t parameter_count = 0;  // elements of arrays
   uint64_t stored_bytes = 0;
@@ -36,7 +37,7 @@ struct ModuleNode {
 struct ModuleTree {
   std::vector<ModuleNode> nodes;  // the first is the root
 
-  // Keys from the root down, joined with '.'.
+  // Returns the keys from the root down, joined with '.'.
   std::string NameOf(size_t node) const;
 };
 

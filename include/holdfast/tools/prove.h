@@ -1,19 +1,22 @@
-// Shows what a power loss could cost a program that saves checkpoints: records
-// its changes to a directory, replays the states that a power loss at each
-// moment may leave, and judges the checkpoints in these states.
+// Shows what a program that saves checkpoints could lose in a power loss:
+// records the program's changes to a directory, rebuilds the states that a
+// power loss at each moment may leave, and judges the checkpoints in these
+// states.
 //
 //   auto proof = holdfast::ProveCrash({.command = {"python3", "save.py"}});
 //   for (const holdfast::CrashRisk& risk : proof->risks) ...
 //
 // A checkpoint is the directory itself, a step of a root, or a file or
-// directory below it that Open accepts. It counts as saved when the next one is
-// begun, at a mark (CrashMark), or when the command ends. From then on it must
-// be listed, load completely, and equal what the run had, until the run changes
-// it; a checkpoint that is listed before it is saved must be complete, too.
-// doc/prove-crash.md describes the model of the disk.
-// Thread-safety: one call of ProveCrash at a time; no other thread may wait for
-// the caller's child processes meanwhile. CrashMark: any thread. Ownership:
-// none. Units: changes; states.
+// directory below it that Open accepts. It counts as saved when the next
+// checkpoint is begun, at a mark (CrashMark), or when the command ends. From
+// then on, until the run changes it, it must be listed, load completely, and
+// equal what the run saved. A checkpoint that is listed before it counts as
+// saved must be complete, too. doc/prove-crash.md describes the model of the
+// disk.
+//
+// Thread-safety: one call of ProveCrash at a time, during which no other thread
+// may wait for child processes. CrashMark: any thread.
+// Ownership: none. Units: changes; states.
 // Errors: Unimplemented (not Linux on x86-64 or aarch64, or no permission to
 // trace), NotFound (no such command; no checkpoint below the directory at the
 // end), FailedPrecondition (the command failed; the record is incomplete; the
@@ -33,18 +36,18 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 struct ProveOptions {
-  // Run with HOLDFAST_PROVE_ROOT set; `{root}` in its words is replaced by the
-  // directory.
+  // The program and its arguments, in which `{root}` is replaced by the
+  // directory. It is run with the directory in HOLDFAST_PROVE_ROOT.
   std::vector<std::string> command;
   // An existing directory on a file system; empty: a new one, removed at the
   // end.
   std::string root;
-  // A shell command that judges a state instead; `{root}` in it is replaced by
-  // the state's path (and HOLDFAST_PROVE_MARKS has the marks so far). Exit
-  // status 0 means ok.
+  // A shell command that judges states instead; exit status 0 means ok.
+  // `{root}` in it is replaced by the state's path, and HOLDFAST_PROVE_MARKS
+  // has the marks so far.
   std::string check;
-  // Globs over paths below the directory ("." is the directory), as they are at
-  // that time or at the end: syncs of these paths are ignored.
+  // Syncs of paths that match these globs are ignored. A path is relative to
+  // the directory, which is "."; it is the path at that time or at the end.
   std::vector<std::string> without_sync;
   uint64_t state_count_max = 20'000;  // beyond it, an even sample; 0: all
   uint64_t seed = 0;
@@ -55,22 +58,22 @@ struct ProveOptions {
 enum class CrashProblem : uint8_t {
   kLost,     // was saved, and is no longer listed
   kDamaged,  // is listed, and cannot be loaded
-  kWrong,    // loads, but differs from what was saved
+  kWrong,    // loads, but differs from the saved values
   kCheck,    // the user's command failed
 };
 std::string_view CrashProblemName(CrashProblem problem);
 
 struct MissingSync {
-  std::string path;  // below the directory; STEP stands for the checkpoint's
+  std::string path;  // below the directory; STEP is the checkpoint's path
   bool is_directory = false;
-  bool comes_later = false;  // it is synced, but after that moment
+  bool comes_later = false;  // the path is synced, but after that moment
 };
 
 // All states that have the same problem for the same reason.
 struct CrashRisk {
   CrashProblem problem = CrashProblem::kLost;
-  // The syncs that together would prevent it. Empty if no sync would, as the
-  // state is wrong with nothing lost.
+  // The syncs that together would prevent the problem. Empty if no sync would,
+  // because the state is wrong even if nothing is lost.
   std::vector<MissingSync> missing;
   uint64_t state_count = 0;
   // The first of these states.
@@ -95,11 +98,12 @@ struct CrashProof {
 
 Result<CrashProof> ProveCrash(const ProveOptions& options);
 
-// Tells a ProveCrash around this process that everything saved so far must last
-// from now on. Costs one system call; otherwise does nothing.
+// Tells the ProveCrash that runs this process that everything saved so far must
+// survive a power loss from now on. Does nothing otherwise, except for one
+// system call.
 void CrashMark(std::string_view text);
 
-// A command that saves three steps with a Python library: "holdfast",
+// Returns a command that saves three steps with a Python library: "holdfast",
 // "holdfast-manager", "orbax", "torch", "dcp", "safetensors", "numpy".
 // InvalidArgument for any other name.
 Result<std::vector<std::string>> ProveLibraryCommand(const std::string& python,

@@ -6,11 +6,12 @@
 //   auto text = ReadMyFile("mine.json");
 //   auto mine = holdfast::Recipe::Parse(text);
 //
-// A recipe refers to no particular checkpoint. Its statements about a
-// checkpoint are checked when it is applied to one, before anything is read.
-// Thread-safety: immutable values. Ownership: copies share the parsed document.
-// Errors: InvalidArgument for text that is not a recipe, naming the rule by its
-// number (from 1) and its name; NotFound for a name that is not shipped.
+// A recipe does not depend on a checkpoint. When it is applied to one,
+// everything that it says about the checkpoint's arrays is checked before
+// values are read. Thread-safety: immutable values. Ownership: copies share the
+// parsed document. Errors: InvalidArgument for text that is not a recipe,
+// naming the rule by its number (from 1) and its name; NotFound if holdfast
+// does not ship a recipe of that name.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +31,17 @@ struct RecipeRules;  // src/tools/recipe/rules.h
 class Recipe {
  public:
   static Result<Recipe> Parse(std::string_view json);
-  // A shipped recipe; NotFound lists the names.
+  // Returns a recipe that holdfast ships. NotFound lists the names.
   static Result<Recipe> Named(std::string_view name);
-  // The shipped recipes, sorted.
+  // Returns the names of the shipped recipes, sorted.
   static std::vector<std::string> Names();
 
-  // The document as it was parsed, also for a reversed recipe.
+  // Returns the document that was parsed, also for a reversed recipe.
   std::string_view text() const;
-  // The text of its "about", or empty.
+  // Returns the text of the document's "about", or "".
   std::string_view about() const;
-  // Exchanges the sides of every rule. InvalidArgument names a rule that cannot
-  // be reversed.
+  // Returns the recipe with the sides of every rule exchanged. InvalidArgument,
+  // naming the rule, if a rule cannot be reversed.
   Result<Recipe> Reversed() const;
 
   const RecipeRules& rules() const { return *rules_; }
@@ -53,11 +54,11 @@ class Recipe {
 };
 
 struct RecipeOptions {
-  // Sizes of axes by name, in elements; they override the recipe's.
+  // Sizes of axes by name, in elements; these override the recipe's sizes.
   // InvalidArgument for a size below 1, or for a name that no rule has.
   std::map<std::string, int64_t> sizes;
-  // The text of the model's config.json, whose members the recipe's "sizes" may
-  // name; empty if the model has none.
+  // The text of the model's config.json, or empty. The recipe's "sizes" may
+  // refer to its members.
   std::string config_json;
   // Applies the recipe in reverse.
   bool reverse = false;

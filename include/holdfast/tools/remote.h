@@ -1,5 +1,6 @@
-// Object stores: settings for accessing them, copying of complete trees between
-// any two places, and diagnosis when a store cannot be reached.
+// Object stores: settings for accessing them, copies of complete directory
+// trees between any two places, and diagnosis of a store that cannot be
+// reached.
 //
 //   holdfast::RemoteSettings settings;
 //   settings.endpoint = "http://127.0.0.1:9000";
@@ -12,8 +13,9 @@
 // stores' own tools do (doc/remote.md).
 //
 // Thread-safety: any thread. Settings apply to the process; files that are
-// already open keep the settings they were opened with. Units: bytes, seconds.
-// Errors: see below; messages never contain a secret, nor a URL's user or
+// already open keep the settings they were opened with.
+// Units: bytes, seconds.
+// Errors: see below. Messages never contain a secret, nor a URL's user or
 // query.
 #pragma once
 
@@ -45,25 +47,27 @@ struct RemoteSettings {
   int requests_in_flight_max = 64;
   int attempt_count_max = 12;  // per request
   double connect_seconds = 10;
-  double stall_seconds = 30;     // without a byte: the connection is lost
+  double stall_seconds = 30;     // time without a byte until a new attempt
   double request_seconds = 300;  // all attempts of a request
-  // Send a second copy of a read that lags far behind the others. At most 2 %
-  // of the bytes, plus one read, are received twice.
+  // Send a second request for a read that takes much longer than the others. At
+  // most 2 % of the bytes, plus one read, are received twice.
   bool hedge = true;
   // A file of trusted certificates. If empty: HOLDFAST_CA_BUNDLE,
   // AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE, or the system's.
   std::string ca_bundle;
 };
 
-// InvalidArgument for an invalid number; no setting is then changed.
+// Replaces the settings. InvalidArgument for an invalid number; no setting is
+// then changed.
 Status SetRemoteSettings(const RemoteSettings& settings);
 RemoteSettings GetRemoteSettings();
 
-// A libcurl to load if the system has none (HOLDFAST_LIBCURL, if set, takes
-// precedence). Must be called before the first request.
+// Sets the path of a libcurl to load if the system does not have one.
+// HOLDFAST_LIBCURL, if set, takes precedence. Must be called before the first
+// request.
 void SetLibcurlPath(const std::string& path);
 
-// Counts this process's requests to object stores since it started.
+// Counts of this process's requests to object stores since it started.
 struct RemoteCounters {
   uint64_t requests = 0;
   uint64_t attempts = 0;
@@ -84,28 +88,27 @@ struct CopyOptions {
   // with an object store, otherwise one per CPU); in_flight_bytes_max limits
   // the memory; progress has the phases "copy" and "verify".
   RunOptions run;
-  // Replace an existing checkpoint or file. Otherwise it is AlreadyExists.
+  // Replace an existing checkpoint or file. If false, that is AlreadyExists.
   bool overwrite = false;
-  // Compare the data with the checkpoint's digests, if it has some: DataLoss
-  // names the first file that differs, and nothing is published.
+  // Compare the data with the checkpoint's digests, if it has them. If a file
+  // differs, the copy does not appear, and DataLoss names the first such file.
   bool check = true;
   // Verify the copy, as Verify does. FailedPrecondition if the source is not a
   // checkpoint; DataLoss names the first damage.
   bool verify = false;
   // Also copy files again that an earlier run has copied.
   bool restart = false;
-  // Copy the targets of symbolic links below a local source, wherever these
-  // are. Otherwise, links to files below the source are followed, and any other
-  // link is FailedPrecondition, naming the link. The source itself may be a
-  // link.
+  // Copy the targets of all symbolic links below a local source. If false,
+  // links to files below the source are followed, and any other link is
+  // FailedPrecondition, naming the link. The source itself may be a link.
   bool follow_links = false;
 };
 
 struct CopyResult {
   uint64_t file_count = 0;
   uint64_t byte_count = 0;  // of all files
-  // The parts of these that an earlier run had copied, or that a server copied
-  // by itself.
+  // The files and bytes of these that an earlier run had copied (kept), and
+  // those that a server copied by itself.
   uint64_t kept_file_count = 0;
   uint64_t kept_byte_count = 0;
   uint64_t server_file_count = 0;
@@ -121,12 +124,14 @@ struct CopyResult {
 //
 // In every checkpoint (a directory with `_CHECKPOINT_METADATA`, `_METADATA`,
 // `manifest.ocdbt` or `commit_success.txt`) the marker is copied last. In an
-// object store, a directory without a marker gets one, since only a marker
-// makes it a checkpoint there; a local directory gets its name when all its
-// files are copied and on stable storage. So an interrupted copy does not look
-// like a checkpoint, and repeating the call continues it: files with the right
-// size, and with the checksum or version in the journal of the first run, are
-// kept. Unfinished checkpoints, leases and temporary directories are left out.
+// object store, a checkpoint without a marker gets one, because only a marker
+// makes a directory a checkpoint there. A local directory gets its name when
+// all its files are copied and on stable storage. So an interrupted copy does
+// not look like a checkpoint.
+//
+// Repeating the call continues an interrupted copy: files with the right size,
+// and with the checksum or version in the first run's journal, are kept.
+// Unfinished checkpoints, leases and temporary directories are left out.
 //
 // Errors: NotFound, AlreadyExists, those of the stores; FailedPrecondition if
 // the source changes during the copy; Unimplemented for a target that cannot be
@@ -138,10 +143,10 @@ Result<CopyResult> Copy(const std::string& source, const std::string& target,
 // ---------------------------------------------------------------------------
 
 enum class CheckOutcome : uint8_t { kFine, kWarning, kFailed, kSkipped };
-// "fine", "warning", "failed", "skipped".
+// Returns the outcome's name: "fine", "warning", "failed", "skipped".
 std::string_view CheckOutcomeName(CheckOutcome outcome);
 
-// One thing that was tried, e.g. "list", and its result in words.
+// An operation that was tried, e.g. "list", and its result in words.
 struct RemoteCheck {
   std::string name;
   CheckOutcome outcome = CheckOutcome::kFine;
@@ -160,10 +165,10 @@ struct Diagnosis {
   std::string store;  // "s3", "gcs", "http"
   std::string endpoint;
   std::string region;       // "" if the store has none
-  std::string credentials;  // their source and owner; never a secret
+  std::string credentials;  // their source and owner, without secrets
   std::string libcurl;      // version and file, or why it could not be loaded
   std::string ca_bundle;
-  // 0 if not measured.
+  // These are 0 if they were not measured.
   double latency_seconds = 0;  // the median of small requests
   double read_bytes_per_second = 0;
   double write_bytes_per_second = 0;
@@ -176,9 +181,9 @@ struct Diagnosis {
   bool has_failed() const;
 };
 
-// Tries everything that holdfast needs from the store at `url`, below that
-// path. Failures are listed in `checks` and do not fail the call; nothing is
-// left in the store.
+// Tries all operations that holdfast needs from the store at `url`, below that
+// path, and leaves nothing in the store. Failures are listed in `checks` and do
+// not fail the call.
 // Errors: InvalidArgument (not a URL of a store), Cancelled.
 Result<Diagnosis> Diagnose(const std::string& url,
                            const DiagnoseOptions& options = {});

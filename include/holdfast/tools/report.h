@@ -1,17 +1,19 @@
-// MakeReport: a checkpoint as one self-contained HTML file.
+// MakeReport: describes a checkpoint in one self-contained HTML file.
 //
 //   holdfast::ReportOptions options;
 //   options.against = "/ckpt/6";
 //   auto report = holdfast::MakeReport("/ckpt/7", options);
 //   std::ofstream("r.html") << report->html;
 //
-// The page has a map of the modules by parameters or bytes, a table of the
-// contents of each module, and for every tensor its layout, statistics and a
-// histogram; the findings of Verify; the differences from another checkpoint;
-// and for a root of steps their sizes, times and metrics. It loads nothing from
-// elsewhere and runs no text from the checkpoint. Tensors are read once, within
-// the memory limit of RunOptions; the complete page is held in memory: about
-// 150 bytes per leaf, and 40 KiB.
+// The page has a map of the modules by parameters or bytes, a table of each
+// module's contents, and every tensor's layout, statistics and histogram. It
+// can also have the findings of Verify, the differences from another
+// checkpoint, and for a root of steps their sizes, times and metrics. It loads
+// nothing from elsewhere, and text from the checkpoint cannot run in it.
+//
+// Tensors are read once, within the memory limit of RunOptions. The complete
+// page is held in memory: about 40 KiB, and 150 bytes per leaf.
+//
 // Thread-safety: any thread. Units: bytes, elements.
 // Errors: those of Open, ComputeStats, Diff and Verify; a leaf that cannot be
 // read is listed in the page, with the reason, and does not stop the report.
@@ -31,24 +33,24 @@ namespace holdfast HOLDFAST_EXPORT {
 struct ReportOptions {
   RunOptions run;  // phases "stats", "compare" and "verify"
   OpenOptions open;
-  // Read the tensors; otherwise, the page has only what the metadata say.
+  // Read the tensors. If false, the page has only what the metadata say.
   bool statistics = true;
   // Check every byte, as Verify does.
   bool verify = false;
   // Another checkpoint or step to compare this one with.
   std::optional<std::string> against;
-  // For a root: show how far each tensor moved from step to step, which reads
-  // all of the newest steps (at most 64).
+  // For a root: show how far each tensor moved from step to step. This reads
+  // the newest steps, at most 64, completely.
   bool moved = false;
-  // A file that keeps the statistics (holdfast/tools/stats_cache.h): tensors
-  // that it contains are not read.
+  // A file that keeps statistics (holdfast/tools/stats_cache.h). Tensors whose
+  // statistics it has are not read.
   std::optional<std::string> cache;
 };
 
 struct ReportResult {
   std::string html;  // UTF-8
   uint64_t leaf_count = 0;
-  uint64_t unreadable_count = 0;     // without the unsupported leaves
+  uint64_t unreadable_count = 0;     // not counting unsupported leaves
   uint64_t not_supported_count = 0;  // leaves (IsNotSupported)
   uint64_t damage_count = 0;         // with `verify`
   uint64_t different_count = 0;      // with `against`; also one-sided leaves

@@ -3,22 +3,25 @@
 //   auto rescued = holdfast::Rescue("/ckpt/7", "/ckpt/rescued/7");
 //   for (const holdfast::LostLeaf& lost : rescued->lost) { ... }
 //
-// `source` is a checkpoint of any format that Open reads, complete or not: a
-// database without its manifest, the directory of a save that never finished,
-// shards of which some are missing, truncated archives (doc/rescue.md has the
-// list). `target` becomes a committed Orbax step with every intact tensor: all
-// of its bytes exist, and pass every check that its format has. A tensor is
-// either intact or lost; partial tensors are not recovered. A change in data
+// `source` is a checkpoint of any format that Open reads, which need not be
+// complete: it may be a database without its manifest, the directory of a save
+// that never finished, a set of shards with some missing, or a truncated
+// archive (doc/rescue.md has the list). It is never written to.
+//
+// `target` becomes a committed Orbax step with every intact tensor. A tensor is
+// intact if all of its bytes exist and pass every check that its format has;
+// otherwise it is lost. Partial tensors are not recovered. A change in data
 // without a checksum cannot be detected: the result lists such leaves, and its
-// is_whole() is then false. The source is never written to.
+// is_whole() is then false.
 //
-// With `fill`, a lost leaf is taken from that step instead, if it has a leaf of
-// the same name, and of the same shape and dtype as far as these are known. The
-// target's custom metadata list such leaves under "holdfast.rescue".
+// With `fill`, a lost leaf is taken from another step, if that step has a leaf
+// with the same name, and with the same shape and dtype as far as these are
+// known. The target's custom metadata list such leaves under "holdfast.rescue".
 //
-// Memory is limited as by Convert, in addition to the keys of a database that
-// is rebuilt.
-// Thread-safety: as Save. Units: bytes, seconds.
+// Memory is limited as in Convert, except for the keys of a database that is
+// rebuilt.
+//
+// Thread-safety: that of Save. Units: bytes, seconds.
 // Errors: AlreadyExists (`Destination P already exists.`), NotFound (no such
 // source), InvalidArgument (a directory of steps), DataLoss when nothing can be
 // recovered, saying why; nothing is then written. Those of Convert.
@@ -38,7 +41,7 @@ namespace holdfast HOLDFAST_EXPORT {
 
 struct RescueOptions {
   RunOptions run;    // phases "verify", "write", "check"
-  std::string fill;  // a step; empty: none
+  std::string fill;  // a step to take lost leaves from; empty: none
   // As in ConvertOptions.
   Compression compression = Compression::kZstd;
   bool sync = true;
@@ -46,8 +49,7 @@ struct RescueOptions {
   std::function<std::string()> random_hex;
 };
 
-// A leaf that is not intact, or a file or item about which nothing more is
-// known.
+// A leaf that is not intact, or a file or item whose leaves are not known.
 struct LostLeaf {
   std::string leaf;  // empty if leaf names are not known
   std::string file;  // relative to the source; may be empty
@@ -63,17 +65,17 @@ struct RescueResult {
   uint64_t decoded_bytes = 0;  // of the leaves in the target
   std::vector<LostLeaf> lost;  // by name
   std::vector<std::string> notes;
-  // False if there may have been leaves of which no trace is left.
+  // False if the checkpoint may have had leaves that left no trace.
   bool names_are_known = true;
   // False if a list of checksums that the checkpoint was saved with is damaged
   // or missing.
   bool checksums_are_known = true;
-  // Leaves in the target that checksums do not cover completely, so that a
-  // changed byte may be undetected; by name, without filled leaves.
+  // Names of leaves in the target that checksums do not cover completely, so
+  // that a changed byte may be undetected. Filled leaves are not included.
   std::vector<std::string> unchecked;
   double total_seconds = 0;
 
-  // Nothing is lost, and checksums covered everything.
+  // True if nothing is lost and checksums covered everything.
   bool is_whole() const {
     return lost.empty() && names_are_known && checksums_are_known &&
            unchecked.empty();

@@ -1,19 +1,19 @@
-// TensorStats: statistics of the elements of each tensor.
+// ComputeStats: computes statistics of each tensor's elements.
 //
 //   auto checkpoint = holdfast::Open("/ckpt/7");
 //   auto stats = holdfast::ComputeStats(**checkpoint);
 //   for (const holdfast::LeafStats& leaf : stats->leaves) ...
 //
-// Everything except the counts is computed over the finite elements; NaNs and
-// infinities are counted. For complex tensors absmax is the largest modulus,
-// mean is a complex number, and std is the root of the mean squared modulus of
-// the distance from the mean; they have no min or max. For bool tensors the
-// elements are 0 and 1.
+// NaNs and infinities are counted; everything else is computed from the finite
+// elements only. For complex tensors, absmax is the largest modulus, mean is a
+// complex number, std is the root of the mean squared distance from the mean,
+// and min and max are absent. Elements of bool tensors count as 0 and 1.
 //
-// Sums are taken over runs of elements of a fixed length, each around its own
-// mean, and the runs are joined in order (Chan, Golub and LeVeque, 1983), so
-// that the results do not depend on the number of threads, and are accurate to
-// about 1e-15 of the spread whatever the mean. Sums of integers are exact.
+// Elements are summed in runs of a fixed length, each around its own mean, and
+// the runs are combined in order (Chan, Golub and LeVeque, 1983). So results do
+// not depend on the number of threads, and are accurate to about 1e-15 of the
+// spread, whatever the mean. Sums of integers are exact.
+//
 // Thread-safety: may run concurrently on the same checkpoint.
 // Units: bytes, elements.
 // Errors: Cancelled. A leaf that cannot be read is listed in the result, with
@@ -40,20 +40,21 @@ class StatsCache;
 struct StatsOptions {
   // Threads, memory, progress (phase "stats", decoded bytes), cancel.
   RunOptions run;
-  // Selects leaves; empty: all. Only arrays and scalars have statistics.
+  // Returns true for the leaves to measure. Empty: all. Only arrays and scalars
+  // have statistics.
   std::function<bool(const LeafInfo&)> select;
   // Fill LeafStats::histogram.
   bool histograms = false;
-  // Where known statistics are looked up, and new ones are kept, for the
-  // checkpoint with this identity (holdfast/tools/stats_cache.h). Borrowed.
+  // Statistics are looked up in this cache, and new ones are added to it, under
+  // `identity` (holdfast/tools/stats_cache.h). Borrowed.
   StatsCache* cache = nullptr;
   std::string identity;  // if empty, the cache is not used
 };
 
-// Counts a sample of a tensor's finite elements by sign and power of two. The
-// bins go from the most negative to the most positive, with zeros in the
-// middle. The bins at the ends include everything beyond them, and the two bins
-// next to the zeros everything smaller.
+// Counts of a sample of a tensor's finite elements, by sign and power of two.
+// The bins go from the most negative to the most positive elements, with zeros
+// in the middle. The two outermost bins also count larger magnitudes, and the
+// two bins next to the zeros also count smaller ones.
 struct MagnitudeHistogram {
   static constexpr int kExponentMin = -40;
   static constexpr int kExponentMax = 39;
@@ -70,8 +71,8 @@ struct LeafStats {
   Shape shape;
   uint64_t element_count = 0;
   uint64_t bytes = 0;  // the elements in memory
-  // An estimate, from samples, of the bytes when stored with
-  // Compression::kPlanes in chunks of 8 MiB.
+  // An estimate, from samples, of the stored bytes with Compression::kPlanes
+  // and chunks of 8 MiB.
   uint64_t planes_bytes = 0;
   uint64_t zero_count = 0;
   uint64_t nan_count = 0;

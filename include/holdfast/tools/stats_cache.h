@@ -1,5 +1,5 @@
-// StatsCache: keeps measured statistics of tensors in one file that the user
-// names, so that the tensors need not be read again for them.
+// StatsCache: keeps statistics of tensors in one file that the user names, so
+// that the tensors need not be read again.
 //
 //   holdfast::StatsCache cache("/home/me/stats");
 //   holdfast::StatsOptions options;
@@ -9,15 +9,17 @@
 //   cache.Write();
 //
 // An entry is identified by the names, sizes and times (in object stores:
-// versions) of all files of its checkpoint, and by the tensor's name: a
-// checkpoint in which any file has changed is measured again. A checkpoint
-// whose files have no such identity (on a web server) is never kept. A damaged
-// file is ignored with a warning, and Write replaces it. The cache holds at
-// most kStatsCacheBytesMax, for the most recently used checkpoints.
+// versions) of all files of its checkpoint, and by the tensor's name. So a
+// checkpoint is measured again if any of its files has changed. Checkpoints on
+// a web server are never kept, because their files cannot be identified this
+// way. A damaged cache file is ignored with a warning, and Write replaces it.
+// The cache holds at most kStatsCacheBytesMax, for the most recently used
+// checkpoints.
+//
 // Thread-safety: any thread. Units: bytes.
-// Errors: Write has those of the file system, and FailedPrecondition if an
-// existing file with that name is not a cache: such a file is ignored with a
-// warning, and never overwritten.
+// Errors: Write returns those of the file system, and FailedPrecondition if the
+// existing file is not a cache. Such a file is ignored with a warning, and
+// never overwritten.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +43,14 @@ class StatsCache {
   StatsCache(const StatsCache&) = delete;
   StatsCache& operator=(const StatsCache&) = delete;
 
-  // Why the file was ignored; empty if it was not.
+  // Returns why the file was ignored; empty if it was not.
   const std::string& warning() const;
   // Atomically replaces the file with the current contents; does nothing if it
   // already holds them.
   Status Write();
 
-  // Identifies the checkpoint, for StatsOptions and DriftOptions. Empty if it
-  // cannot be told apart from others. Looks up every file, but reads no
+  // Returns the checkpoint's identity, for StatsOptions and DriftOptions; empty
+  // if it cannot be identified. Looks up every file, but does not read
   // contents.
   static std::string IdentityOf(const Checkpoint& checkpoint);
 

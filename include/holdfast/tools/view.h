@@ -4,34 +4,37 @@
 //   auto view = holdfast::View("/models/llama", "/ckpt/llama");
 //
 // The new checkpoint is a database of references: its chunks are ranges of the
-// source's files, which are linked (or copied, if the caller chooses so) into
-// the view's directory. Stock Orbax and TensorStore can restore from it; if the
-// source is in safetensors, the directory is also a safetensors model. No
-// tensor bytes are read or written, however large the source is. Only an array
-// that cannot be a reference (compressed, cast, or with elements that are not
-// contiguous) is copied, in bounded memory, and the result lists it with the
-// reason.
+// source's files, which are linked (or, with LinkKind::kCopy, copied) into the
+// view's directory. Stock Orbax and TensorStore can restore from it. If the
+// source is in safetensors, the directory is also a safetensors model.
 //
-// In the other direction, `format` safetensors makes a model whose files are
-// those of an Orbax checkpoint that was saved as both (SaveOptions::also), or
-// that is a view of safetensors.
+// However large the source is, View does not read or write the tensors. The
+// exception is an array that cannot be a reference (compressed, cast, or with
+// elements that are not contiguous). Such an array is copied, in bounded
+// memory, and the result lists it with the reason.
+//
+// In the other direction, `format` safetensors makes a safetensors model of an
+// Orbax checkpoint that already has its arrays in safetensors files. The
+// checkpoint must have been saved with SaveOptions::also or be a view of
+// safetensors.
 //
 // The source must not change. A view records the size and modification time of
 // each file, and every open compares them: DataLoss names a file that has
-// changed or is missing. With `checksums`, each chunk's checksum is recorded,
-// too, and checked whenever the chunk is read, as in any holdfast checkpoint;
-// if the source has checksums for everything, they are always taken over.
+// changed or is missing. With `checksums`, the view also records each chunk's
+// checksum, which is checked whenever the chunk is read, as in any holdfast
+// checkpoint. If the source has checksums for everything, the view always
+// records them.
 //
 // Object stores have no links. There `link` must be kCopy, and source and view
 // must be in the same bucket: the server copies the files, and their bytes are
 // not downloaded. DataLoss if the source changes in the meantime.
-// Thread-safety: as Save. Units: bytes, seconds.
+//
+// Thread-safety: that of Save. Units: bytes, seconds.
 // Errors: those of Open and Save; Unimplemented if the file system cannot link
-// as requested, and if source and target are not in the same file system or
-// bucket; InvalidArgument with `must_refer` for a leaf that would have to be
-// copied, in an object store for files that would be copied without kCopy (it
-// says how many, and their bytes), and for a target that is the source or
-// contains it.
+// as requested, or source and target are not in the same file system or bucket;
+// InvalidArgument for a target that is the source or contains it, with
+// `must_refer` for a leaf that would have to be copied, and in an object store
+// without kCopy, saying how many files and bytes would be copied.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +55,10 @@ namespace holdfast HOLDFAST_EXPORT {
 enum class LinkKind : uint8_t {
   kSymbolic,  // relative to the view, if both are in one file system
   kHard,
-  kReflink,  // copies that share blocks, if the file system can
+  kReflink,  // copies that share blocks, if the file system supports that
   kCopy,
 };
-// "symlink", "hard", "reflink", "copy".
+// Returns the kind's name: "symlink", "hard", "reflink", "copy".
 std::string_view LinkKindName(LinkKind kind);
 std::optional<LinkKind> LinkKindFromName(std::string_view name);
 
@@ -66,22 +69,22 @@ struct ViewOptions {
   LeafMap map;
   std::optional<Recipe> recipe;
   RecipeOptions recipe_options;
-  // kOrbax, kOrbaxV1, or kSafetensors, which accepts only `link`, `checksums`,
-  // `overwrite` and `sync`: options that would change leaves or files are
-  // InvalidArgument.
+  // kOrbax, kOrbaxV1, or kSafetensors. The last accepts only `link`,
+  // `checksums`, `overwrite` and `sync`; options that would change leaves or
+  // files are InvalidArgument.
   Format format = Format::kOrbax;
   // 3 supports any order of axes; 2 only C and Fortran order.
   int zarr_format = 3;
   LinkKind link = LinkKind::kSymbolic;
-  // Record checksums of all data that is referred to; reads the data if the
-  // source has no checksums.
+  // Record checksums of all data that the view refers to. This reads the data
+  // if the source has no checksums.
   bool checksums = false;
   // Refuse leaves that would have to be copied.
   bool must_refer = false;
   // The codec for copied arrays, as in ConvertOptions.
   Compression compression = Compression::kZstd;
-  // Larger tensors are referred to in chunks of at most this many bytes, if
-  // their rows can be divided that way. Bytes in the file do not change.
+  // A larger tensor has chunks of at most this many bytes, if its rows can be
+  // divided that way. Bytes in the files do not change.
   uint64_t chunk_bytes_target = uint64_t{8} << 20;
   bool overwrite = false;
   bool sync = true;
@@ -104,17 +107,17 @@ struct ViewResult {
   ConvertReport report;  // for the map
 };
 
-// `target` is the exact path, as in Save.
+// Makes a view of `source` at `target`, which is the exact path, as in Save.
 Result<ViewResult> View(const std::string& source, const std::string& target,
                         const ViewOptions& options = {});
 
 // Converts a view (CheckpointInfo::sources) or a delta (CheckpointInfo::bases)
-// into a checkpoint that has all its bytes itself, at `target`. If `target` is
+// into a checkpoint at `target` that has all its bytes itself. If `target` is
 // empty, the new checkpoint replaces the view or delta, after it is complete
-// and has been compared (`overwrite` is implied). The files that the view or
-// delta refers to are not changed, and deltas that were made from it still find
-// their base. Errors: those of Convert; InvalidArgument for a checkpoint that
-// is neither.
+// and has been compared (`overwrite` is implied); deltas that were made from it
+// still find their base. The files that the view or delta refers to do not
+// change. Errors: those of Convert; InvalidArgument for a checkpoint that is
+// neither a view nor a delta.
 Result<ConvertResult> Materialize(const std::string& view,
                                   const std::string& target = "",
                                   const ConvertOptions& options = {});

@@ -1,5 +1,6 @@
-// VirtualFiles: presents a checkpoint as files in other formats that are never
-// written: their names, sizes, and bytes that are generated when they are read.
+// VirtualFiles: presents a checkpoint as files in other formats, without
+// writing them. The files have names and sizes, and their bytes are generated
+// when they are read.
 //
 //   auto files = holdfast::VirtualFiles::Open("/ckpt/7");
 //   auto file = (*files)->Stat("as/safetensors/model.safetensors");
@@ -18,12 +19,12 @@
 //                    out of it are listed only if they lead to files that a
 //                    view refers to
 // Every byte of a virtual file equals that of the conversion, and is checked as
-// ReadInto checks. Consecutive reads decode a chunk only once, unless it is
-// larger than an eighth of kept_bytes_max. An npz archive has a CRC of each
-// array in its directory, at the end: the first read of any of this metadata
-// reads all arrays once.
+// in ReadInto. Consecutive reads decode a chunk only once, unless it is larger
+// than an eighth of kept_bytes_max. The directory at the end of an npz archive
+// has a CRC of each array, so the first read of it reads all arrays.
 //
-// Thread-safety: any thread. Ownership: the files own what they opened.
+// Thread-safety: any thread.
+// Ownership: the files own what they opened.
 // Units: bytes. Names are relative, with parts separated by "/".
 // Errors: those of Open and ReadInto; NotFound (no such file); InvalidArgument
 // (a format that cannot hold a leaf, naming it; a directory where a file is
@@ -54,7 +55,7 @@ struct VirtualFilesOptions {
 };
 
 struct VirtualEntry {
-  std::string name;  // from Stat the complete name, from List its last part
+  std::string name;  // Stat: the complete name; List: only its last part
   bool is_directory = false;
   uint64_t byte_count = 0;  // of a file
 };
@@ -65,26 +66,28 @@ class VirtualFiles {
       const std::string& path, const VirtualFilesOptions& options = {});
   virtual ~VirtualFiles() = default;
 
-  // The opened checkpoint, after the step was chosen.
+  // Returns the open checkpoint; for a root, that of the chosen step.
   virtual const Checkpoint& checkpoint() const = 0;
-  // "" is the top directory.
+  // Describes a file or directory; "" is the top directory.
   virtual Result<VirtualEntry> Stat(std::string_view name) const = 0;
-  // Sorted by name. Fails for the directory of a format that cannot hold the
-  // checkpoint.
+  // Returns the directory's entries, sorted by name. Fails for the directory of
+  // a format that cannot hold the checkpoint.
   virtual Result<std::vector<VirtualEntry>> List(
       std::string_view directory) const = 0;
   // Fills `target` with the bytes from `offset` on.
   virtual Status ReadInto(std::string_view name, uint64_t offset,
                           std::span<char> target) const = 0;
-  // A string that changes when the bytes of the file may have changed: made
-  // from the names, sizes and versions of the checkpoint's files when it was
-  // opened.
+  // Returns a string that is different if the file's bytes may be different. It
+  // depends on the names, sizes and versions of the checkpoint's files when the
+  // checkpoint was opened.
   virtual std::string Tag(std::string_view name) const = 0;
-  // Whether these files are unchanged. If checking means requests to a server,
-  // it only returns false once IsChanged.
+  // Returns true if the checkpoint's files are unchanged. If a check needs
+  // requests to a server, makes none, and returns false only after IsChanged
+  // has found a change.
   virtual bool IsCurrent() const = 0;
-  // Whether one of these files was replaced or removed; all reads then fail.
-  // Cheap: checks again only after a while (a second, on servers).
+  // Returns true if one of the checkpoint's files was replaced or removed; all
+  // reads then fail. Cheap, because it checks again only after a while (a
+  // second, on servers).
   virtual bool IsChanged() const = 0;
 
  protected:
@@ -93,7 +96,7 @@ class VirtualFiles {
   VirtualFiles& operator=(const VirtualFiles&) = delete;
 };
 
-// "safetensors", "npz", "zarr": the directories of "as".
+// Returns the directories below "as": "safetensors", "npz", "zarr".
 std::vector<std::string_view> VirtualFormats();
 
 }  // namespace HOLDFAST_EXPORT

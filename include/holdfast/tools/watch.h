@@ -1,17 +1,20 @@
-// LiveSaves: the saves that are in progress at a root, and the phase of each
-// rank.
+// LiveSaves: lists the saves that are in progress at a root, with the phase of
+// each rank.
 //
-//   for (const holdfast::LiveSave& save : *holdfast::LiveSaves("/ckpt")) {
+//   auto saves = holdfast::LiveSaves("/ckpt");
+//   for (const holdfast::LiveSave& save : *saves) {
 //     for (const holdfast::LiveRank& rank : save.ranks) {
 //       std::cout << rank.rank << " " << rank.phase << " " << rank.lag << "\n";
-//     }
+//   }
 //   }
 //
-// A save with several ranks, or of at least 32 MiB, that takes longer than a
-// second (in an object store: ten) keeps a small status file for every rank in
-// the directory that it writes. The files are renewed about once a second (ten)
-// and removed before the commit. So reports may be that old, and a short save
-// is never seen. Nothing is locked, and no save is disturbed.
+// A save with several ranks, or of at least 32 MiB, keeps a small status file
+// for every rank in the directory that it writes, once it has taken a second.
+// The files are renewed about once a second and removed before the commit. (In
+// an object store, both times are ten seconds.) So reports may be that old, and
+// a short save is never listed. LiveSaves locks nothing and does not disturb
+// saves.
+//
 // Thread-safety: any thread, any process. Units: bytes, seconds.
 // Errors: those of the file system or the bucket, for the root itself; a save
 // that ends in the meantime is not an error.
@@ -33,19 +36,20 @@ struct LiveRank {
   int64_t rank_count = 1;
   std::string host;
   int64_t pid = 0;
-  // "plan", "write", "sync", "meet" or "commit"; with the reason for waiting
-  // for the others, e.g. "meet: write".
+  // "plan", "write", "sync", "meet" or "commit". "meet" is a wait for the other
+  // ranks, with its reason, e.g. "meet: write".
   std::string phase;
   double phase_seconds = 0;  // time in this phase so far
   double total_seconds = 0;  // since the start of its save
-  // Decoded bytes in the phase; 0 of 0 if nothing is counted.
+  // Decoded bytes in the phase; both are 0 if nothing is counted.
   uint64_t done_bytes = 0;
   uint64_t total_bytes = 0;
   double bytes_per_second = 0;
   // Time to the end of the phase at the current speed; absent if not known.
   std::optional<double> expected_seconds;
   double seen_seconds = 0;  // since its last report
-  // Why the others wait for it, or will, in words. Empty if it does not lag.
+  // In words, why other ranks wait for this rank, or will have to. Empty if it
+  // does not lag.
   std::string lag;
 };
 
@@ -55,8 +59,9 @@ struct LiveSave {
   std::vector<LiveRank> ranks;  // the known ranks, ascending
 };
 
-// `root` is a directory of checkpoints, or the path of one; it may be a URL.
-// Sorted by path. Empty if no save is in progress, or nothing exists at `root`.
+// Returns the saves in progress, sorted by path; empty if nothing exists at
+// `root`. `root` is a directory of checkpoints, or the path of one checkpoint;
+// it may be a URL.
 Result<std::vector<LiveSave>> LiveSaves(const std::string& root);
 
 }  // namespace holdfast

@@ -5,9 +5,9 @@ usage: python -m holdfast.as_orbax SCRIPT [ARGUMENT...]
        python -m holdfast.as_orbax -c CODE [ARGUMENT...]
        python -m holdfast.as_orbax --install | --uninstall
 
---install writes a .pth file into this Python's site-packages; every program
-of this Python that is started with HOLDFAST_AS_ORBAX=1 in its environment then
-runs so, and so do processes that it starts. --uninstall removes the file.
+--install writes a .pth file into this Python's site-packages. Every program
+that this Python then runs with HOLDFAST_AS_ORBAX=1 in its environment uses
+holdfast, and so do the processes that it starts. --uninstall removes the file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _start(name: str, arguments: list[str]) -> None:
 
 def _run_script(path: str) -> None:
     is_file = os.path.isfile(path)
-    # Because of `-m`, Python has put the working directory there.
+    # sys.path[0] is the working directory, because of `-m`.
     if is_file and not getattr(sys.flags, "safe_path", False):
         sys.path[0] = os.path.dirname(os.path.realpath(path))
     runpy.run_path(path, run_name="__main__")

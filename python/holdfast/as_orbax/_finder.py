@@ -64,7 +64,7 @@ class NamespaceFinder(MetaPathFinder):
         path: _Path,
         target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Returns the package's spec; asked after all other finders."""
+        """Returns the package's spec. Called after all other finders."""
         if fullname != ORBAX.partition(".")[0]:
             return None
         return ModuleSpec(fullname, None, is_package=True)

@@ -16,7 +16,8 @@ _LINE = (
 
 
 def pth_path() -> Path:
-    """The file's path, existing or not, in this Python's site-packages."""
+    """Returns the file's path in this Python's site-packages, whether or not
+    the file exists."""
     return Path(sysconfig.get_path("purelib")) / "holdfast_as_orbax.pth"
 
 

@@ -63,7 +63,7 @@ class LocalNonpersistentObject(metaclass=ABCMeta):  # noqa: B024
         self.obj = obj
 
     def unwrap(self) -> Any:
-        """The object."""
+        """Returns the object."""
         return self.obj
 
 

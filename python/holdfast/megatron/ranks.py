@@ -3,9 +3,9 @@
 They are the processes of torch.distributed if it is initialised, threads of
 this process in `run_in_threads`, and otherwise only this process.
 
-The ranks meet only to exchange metadata. If they meet in a call, the call ends
-with a barrier, so if one rank fails, the call fails on all ranks. An error
-names the ranks that do not arrive in time.
+The ranks wait for each other only to exchange metadata. A call in which they do
+so ends with a barrier, so if one rank fails, the call fails on all ranks. An
+error names the ranks that do not arrive in time.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Ranks:
         board: _Board | None = None,
         torch_group: Any = None,
     ) -> None:
-        """`make_call` returns the call in which ranks meet; None means a single
-        rank.
+        """Stores its arguments. `make_call` returns the call that connects the
+        ranks; None means a single rank.
         """
         self.path = path
         self.rank = rank
@@ -67,20 +67,20 @@ class Ranks:
 
     @property
     def meet(self) -> bool:
-        """Returns whether all ranks make this call."""
+        """Whether all ranks make this call."""
         return self._call is not None
 
     def begin(self) -> None:
         """Declares that all ranks make this call.
 
-        The first barrier does so too, but a rank may fail before it. A rank
-        that does not begin is a group of one.
+        The first barrier does so too, but a rank may fail before it. Until a
+        rank begins, it does not tell the other ranks about a failure.
         """
         if self._call is None and self._make_call is not None:
             self._call = self._make_call()
 
     def end(self, error: BaseException | None) -> None:
-        """Meets for the last time, or sends the error to the other ranks."""
+        """Waits for all ranks a last time, or sends `error` to them."""
         call, self._call = self._call, None
         if call is None:
             return
@@ -127,8 +127,8 @@ class Ranks:
         """Returns the tensors that this rank wants, from those that all ranks
         have loaded.
 
-        Exactly one rank holds each tensor. Tensors are (dtype name, carrier's
-        array) by id.
+        Exactly one rank holds each tensor. `mine` and the result map ids to
+        (dtype name, carrier's array).
         """
         if self._make_call is None:
             return dict(mine)
@@ -210,7 +210,7 @@ class _Board:
 
 class _Current(threading.local):
     ranks: Ranks | None = None
-    # Set in a thread of run_in_threads: its rank.
+    # Both are set in a thread of run_in_threads, which is one rank.
     engine: _engine.ProcessGroup | None = None
     board: _Board | None = None
 
@@ -221,7 +221,7 @@ _current = _Current()
 def current() -> Ranks:
     """Returns the ranks of the call that is running in this thread."""
     if _current.ranks is None:
-        raise RuntimeError("no save or load goes on in this thread")
+        raise RuntimeError("no save or load is running in this thread")
     return _current.ranks
 
 
@@ -244,8 +244,8 @@ def call(
 ) -> Iterator[Ranks]:
     """Makes one save or load of `path`, or joins the running one.
 
-    `is_collective` means that all ranks make this call if they meet in it. If
-    the block fails, the other ranks are notified.
+    `is_collective` means that all ranks make this call if they exchange
+    anything in it. If the block fails, the other ranks are notified.
     """
     if _current.ranks is not None:
         yield _current.ranks
@@ -338,12 +338,13 @@ def run_in_threads(
         raise ValueError("want the state dict of at least one rank")
     outer = _current.ranks
     if outer is not None:
-        raise RuntimeError("a save or load goes on in this thread")
+        raise RuntimeError("a save or load is running in this thread")
     groups = _engine.thread_groups(count, timeout_seconds=TIMEOUT_SECONDS)
     board = _Board()
     results: list[Any] = [None] * count
 
-    go_on = threading.Event()  # ranks wait for each other: all, or none
+    # Ranks wait for each other, so no rank begins unless all threads started.
+    go_on = threading.Event()
     started: list[threading.Thread] = []
 
     def one(rank: int) -> None:
@@ -367,7 +368,7 @@ def run_in_threads(
         thread.join()
     if len(started) < count:
         raise errors.ResourceExhaustedError(
-            f"{count} ranks: the system gives only {len(started)} threads"
+            f"{count} ranks: the system started only {len(started)} threads"
         )
     failures = [r for r in results if isinstance(r, BaseException)]
     if return_exceptions or not failures:

@@ -192,7 +192,7 @@ def load_tensors_metadata(
     checkpoint_dir: CheckpointDir,
     sharded_strategy: LoadShardedStrategy | tuple[str, int] | None = None,
 ) -> CkptShardedMetadata:
-    """Returns, by key, a complete ShardedTensor without data, which has the
+    """Returns for each key a complete ShardedTensor without data, which has the
     global shape and dtype.
 
     Raises CheckpointingException; KeyError for a dtype that the format lacks.

@@ -159,7 +159,7 @@ __all__ = [
     "v1",
 ]
 
-# Maps each name that is not a module to its module.
+# Maps each exported class, function and constant to its module.
 _HOMES = {
     "AbstractCheckpointManager": "abstract_checkpoint_manager",
     "AbstractCheckpointer": "_checkpointer.base",

@@ -1,4 +1,4 @@
-"""The part of `test_utils` for handlers and several processes."""
+"""The helpers of `test_utils` for handlers and for several processes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ T = TypeVar("T")
 
 
 def sync_global_processes(name: str) -> None:
-    """Waits until the devices of all processes have arrived here."""
+    """Waits until every process has made this call."""
     if multihost.process_count() == 1:
         return
     with importing:
@@ -106,7 +106,7 @@ def create_tmp_directory(
         active_processes: the processes that wait for it; None means all.
         barrier_sync_key_prefix: prefix of the barriers' names.
         path_permission_mode: the mode of the directory.
-        metadata_store: writes `_CHECKPOINT_METADATA`; None writes no such file.
+        metadata_store: writes `_CHECKPOINT_METADATA`; None means no such file.
 
     Returns:
         `tmp_dir`.
@@ -150,9 +150,9 @@ def ensure_atomic_save(
 
     Args:
         temp_ckpt_dir: the temporary directory.
-        final_ckpt_dir: the checkpoint; if it equals `temp_ckpt_dir`, the
-            directory gets its marker.
-        metadata_store: writes the time into `_CHECKPOINT_METADATA`.
+        final_ckpt_dir: the checkpoint's path; if it equals `temp_ckpt_dir`, the
+            directory is not renamed but marked as complete.
+        metadata_store: writes the commit time into `_CHECKPOINT_METADATA`.
     """
     kind: type[TemporaryPathBase] = AtomicRenameTemporaryPath
     if temp_ckpt_dir == final_ckpt_dir:
@@ -164,8 +164,10 @@ def ensure_atomic_save(
 
 
 def set_tensorstore_driver_for_test() -> None:
-    """Makes the specs of local paths use the driver "file", which they always
-    use here."""
+    """Makes "file" the driver in the specs of local paths.
+
+    This changes nothing, because holdfast always uses that driver.
+    """
     tensorstore_utils.DEFAULT_DRIVER = tensorstore_utils.FILE_DRIVER
 
 
@@ -254,7 +256,7 @@ def register_type_handler(ty: Any, handler: Any, func: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def global_type_handler_registry_context() -> Iterator[None]:
-    """After the block, undoes the block's changes to the global registry."""
+    """Undoes the block's changes to the global registry at its end."""
     registry: Any = GLOBAL_TYPE_HANDLER_REGISTRY
     rows, texts = registry._type_registry, registry._typestr_registry
     before = list(rows), dict(texts)
@@ -270,10 +272,10 @@ def global_type_handler_registry_context() -> Iterator[None]:
 def ocdbt_checkpoint_context(
     use_ocdbt: bool, ts_context: Any
 ) -> Iterator[None]:
-    """Registers the standard handlers again, within the block.
+    """Registers the standard handlers again for the duration of the block.
 
     Args:
-        use_ocdbt: whether to do so.
+        use_ocdbt: if False, the handlers are not registered again.
         ts_context: ignored; accepted because Orbax has it.
     """
     with global_type_handler_registry_context():
@@ -285,14 +287,16 @@ def ocdbt_checkpoint_context(
 
 
 def barrier_compatible_test(cls: T) -> T:
-    """Lets the methods of a test class use the same barriers.
+    """Gives the barriers in each test method of a class their own names.
+
+    Several processes can then run the class's tests in different orders.
 
     Args:
-        cls: a class of tests that have `id`, like unittest's. Several processes
-            run them, not always in the same order.
+        cls: a test class with a method `id`, as unittest.TestCase has.
 
     Returns:
-        The class; barriers in its methods have the test's id in their names.
+        The class; each test method appends the test's id to the names of its
+        barriers.
     """
     for name, method in inspect.getmembers(cls, inspect.isfunction):
         if name.startswith("test"):
@@ -362,8 +366,8 @@ def get_byte_limiter(
 
 
 def concurrent_gb_test_setup() -> tuple[Any, Any, Any]:
-    """Returns a handler with limits of 1 GB, four arrays of 4 bytes over all
-    devices, and the arguments that restore them."""
+    """Returns a handler with limits of 1 GB, a tree of four 4-byte arrays on
+    all devices, and the arguments that restore the tree."""
     jax = require_jax("arrays on devices")
     handler = PyTreeCheckpointHandler(
         save_concurrent_gb=1, restore_concurrent_gb=1, use_ocdbt=False
@@ -382,13 +386,13 @@ def concurrent_gb_test_setup() -> tuple[Any, Any, Any]:
 def assert_every_n_is_x_apart(
     testclass: Any, values: Sequence[float], n: int, x: float
 ) -> None:
-    """Asserts that each value is `x` larger than the n-th value before it.
+    """Asserts that each value exceeds the n-th value before it by `x`.
 
     Args:
         testclass: a `unittest.TestCase`.
-        values: any order; their number is a multiple of n.
+        values: in any order; their number must be a multiple of `n`.
         n: how many values may be close together.
-        x: the distance, with a tolerance of 5 %.
+        x: the minimum distance, with a tolerance of 5 %.
     """
     ordered = sorted(values)
     assert len(ordered) % n == 0
@@ -411,18 +415,16 @@ def create_single_replica_restore_args(
 def get_fake_global_mesh_for_slices(
     slice_processes: list[set[int]], replica_axis_index: int = 0
 ) -> Any:
-    """Returns a mesh that divides all devices into slices, as if they were
-    separate.
+    """Returns a mesh that divides all devices into simulated slices.
 
     Args:
-        slice_processes: the processes of each slice, by their indices in
-            `jax.distributed`.
+        slice_processes: the `jax.distributed` ids of each slice's processes.
         replica_axis_index: the mesh axis of the slices: 0 or 1.
 
     Raises:
-        ValueError: slices have different sizes, or a process is in no slice, or
-            the ids of the processes are not known
-            (`initialize_runtime_to_distributed_ids`).
+        ValueError: slices have different sizes, a process is in no slice, or
+            the processes' ids are unknown because
+            `initialize_runtime_to_distributed_ids` was not called.
     """
     assert replica_axis_index in (0, 1)
     jax = require_jax("a mesh")
@@ -441,10 +443,10 @@ def get_fake_global_mesh_for_slices(
 
 
 def select_single_replica(arrays: list[Any], global_mesh: Any) -> list[Any]:
-    """Returns the arrays over only this process's slice.
+    """Returns the copies of arrays that lie on this process's slice.
 
     Args:
-        arrays: jax.Arrays; each slice has a complete copy.
+        arrays: jax.Arrays; each slice has a complete copy of each array.
         global_mesh: a mesh whose first axis is the axis of slices.
     """
     jax = require_jax("arrays on devices")
@@ -493,7 +495,7 @@ def is_compression_used(
         checkpoint_directory: the item's directory.
         param_name: the parameter's name.
         use_zarr3: whether the arrays are zarr 3.
-        use_ocdbt: whether the arrays are in a database, not in files.
+        use_ocdbt: whether the arrays are in an OCDBT database.
     """
     path = os.fspath(checkpoint_directory)
     kvstore: dict[str, Any] = {

@@ -1,7 +1,6 @@
-"""Stores a tree in one file, as old checkpoints do with small leaves:
-`orbax.checkpoint.aggregate_handlers`.
+"""Stores a tree in one file: `orbax.checkpoint.aggregate_handlers`.
 
-New checkpoints have no such file; these classes read and write old ones.
+Old checkpoints keep small leaves in such a file; new checkpoints do not.
 """
 
 from __future__ import annotations

@@ -79,9 +79,9 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
 
         Args:
             directory: the absolute path, as any path-like object.
-            item: with `save_args`, replaces `args`.
-            save_args: with `item`, replaces `args`.
-            args: what to save.
+            item: the array or number, if `args` is not given.
+            save_args: how to store `item`, if `args` is not given.
+            args: the item and its options.
 
         Raises:
             TypeError: the item is neither an array nor a number.
@@ -98,7 +98,7 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         save_args: SaveArgs | None = None,
         args: ArraySaveArgs | None = None,
     ) -> list[Future[None]]:
-        """Like `save`, but returns a future that writes the files."""
+        """Copies the array, and returns a future that writes it; see `save`."""
         prepared = self.prepare(args or ArraySaveArgs(item, save_args))
         write = Future(
             lambda is_cancelled: prepared.write(
@@ -109,13 +109,13 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         return [write]
 
     def finalize(self, directory: Any) -> None:
-        """Merges the files that several processes wrote into one item.
+        """Merges several processes' files into one item.
 
         Args:
             directory: the item's directory.
 
         Raises:
-            ValueError: the processes' files do not fit together.
+            ValueError: the processes' files do not match.
         """
         if has_parts(directory):
             finish_item(directory, Processes(), use_ocdbt=False)
@@ -131,8 +131,8 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
 
         Args:
             directory: the item's directory, as any path-like object.
-            item: with `restore_args`, replaces `args`.
-            restore_args: with `item`, replaces `args`.
+            item: an array like the result, if `args` is not given.
+            restore_args: how to restore the array, if `args` is not given.
             args: how to restore the array.
 
         Raises:
@@ -155,7 +155,7 @@ class ArraySaveArgs(CheckpointArgs):
 
     Attributes:
         item: a numpy array, jax.Array or number.
-        save_args: how to store it.
+        save_args: how to store the item.
     """
 
     item: Any

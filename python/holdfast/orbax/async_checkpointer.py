@@ -148,7 +148,7 @@ def _flat(futures: Any) -> list[Any]:
 class AsyncCheckpointer(Checkpointer):
     """Saves in the background with any asynchronous handler.
 
-    As a context manager, it waits and closes the handler on exit.
+    A `with` block waits for the running save and closes the handler at its end.
     Thread-safety: one call at a time; any thread may wait.
     """
 
@@ -171,7 +171,7 @@ class AsyncCheckpointer(Checkpointer):
         Args:
             timeout_secs: overrides the timeout in `async_options`.
             async_options: how to save in the background.
-            checkpoint_metadata_store: may write after its calls return.
+            checkpoint_metadata_store: may write in the background.
 
         Raises:
             ValueError: the timeout is not positive.
@@ -397,8 +397,8 @@ class AsyncCheckpointer(Checkpointer):
     def cancel(self) -> None:
         """Asks the running save to stop; a stopped save leaves no files behind.
 
-        A save that has already committed continues. In both cases
-        `wait_until_finished` waits for the end and raises nothing.
+        A save that has already committed is completed. In both cases
+        `wait_until_finished` waits for the save and raises nothing.
         """
         self._background.cancel()
 

@@ -66,7 +66,7 @@ __all__ = [
 
 
 class AsyncMakeDirFunc(Protocol):
-    """Makes a directory."""
+    """A function that makes a directory."""
 
     def __call__(
         self,
@@ -110,7 +110,7 @@ def _initial_metadata() -> dict[str, Any]:
 
 
 class _PathOfEither(TemporaryPath):
-    """A temporary path that is constructed from either of its two paths."""
+    """A TemporaryPath that is made from its temporary or its final path."""
 
     @classmethod
     def _final_of(cls, temporary_path: Any) -> Any:
@@ -125,7 +125,10 @@ class _PathOfEither(TemporaryPath):
     @classmethod
     @abc.abstractmethod
     def _of(cls, temporary_path: Any, final_path: Any, **options: Any) -> Any:
-        """Makes the object; `options` are those of the two methods below."""
+        """Makes the object.
+
+        `options` are the keyword arguments of `from_temporary` or `from_final`.
+        """
 
     @classmethod
     def from_temporary(
@@ -181,7 +184,7 @@ class TemporaryPathBase(_PathOfEither):
             final_path: the path of the committed checkpoint.
             checkpoint_metadata_store: writes `_CHECKPOINT_METADATA`; if None,
                 that file is not written.
-            file_options: the mode of the directory.
+            file_options: determines the directory's mode.
             snapshot_type: not supported.
 
         Raises:
@@ -205,7 +208,7 @@ class TemporaryPathBase(_PathOfEither):
         """Returns the temporary path.
 
         Raises:
-            ValueError: the path is not known before `create`.
+            ValueError: the path is not known until `create` is called.
         """
         if not self._tmp_path:
             raise ValueError(
@@ -218,7 +221,7 @@ class TemporaryPathBase(_PathOfEither):
         return self._final_path
 
     async def create(self) -> Any:
-        """Creates the directory and replaces a leftover one.
+        """Creates the directory; replaces a leftover directory.
 
         Raises:
             OSError: the directory cannot be created.
@@ -263,7 +266,7 @@ class TemporaryPathBase(_PathOfEither):
             OSError: the directory cannot be committed.
         """
         path = os.fspath(self.get())
-        # Synced before the marker, which must not survive without the files.
+        # The marker must not survive a power loss without the files.
         if is_durable:
             sync_tree(path)
         write_text(
@@ -371,7 +374,7 @@ class AtomicRenameTemporaryPath(TemporaryPathBase):
 
 
 class CommitFileTemporaryPath(TemporaryPathBase):
-    """The final path itself, which is complete once it contains the marker."""
+    """The final path; the directory is complete once it has the marker."""
 
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:
@@ -585,7 +588,7 @@ async def on_commit_callback(
 
 
 def record_saved_duration(checkpoint_start_time: float) -> None:
-    """Reports to jax the time between two checkpoints.
+    """Reports the time since the previous checkpoint began to jax.
 
     Args:
         checkpoint_start_time: when the save began, as a value of `time.time`.

@@ -100,15 +100,15 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         Args:
             save_concurrent_bytes: limit on the bytes being written; a larger
                 array is written in pieces. None means the engine's own budget.
-            restore_concurrent_bytes: likewise, limit on the bytes being read.
+            restore_concurrent_bytes: the same limit for the bytes being read.
             save_device_host_concurrent_bytes: limit on the bytes being copied
                 from devices, or "auto". None means no limit.
             enable_post_merge_validation: checks that merged arrays are
                 complete.
 
         Raises:
-            ValueError: "auto" is given without a largest limit, or with one
-                that is too small.
+            ValueError: "auto" is given, but `memory_limit_options` has no
+                limit, or its limit is too small.
             TypeError: a string other than "auto" is given.
         """
         self._save_concurrent_bytes = save_concurrent_bytes
@@ -135,7 +135,8 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         if is_prioritized_key_fn is not None:
             record_event(f"{init}/prioritized_key_fn")
         record_event(f"{init}/ocdbt")
-        # False if only the engine wrote, in one process: no metadata differs.
+        # False if only the engine wrote, and only in one process: the arrays'
+        # metadata then cannot differ.
         self._validates_metadata = True
 
     def get_param_names(self, item: PyTree) -> PyTree:
@@ -208,7 +209,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     async def async_save(
         self, directory: Any, *args: Any, **kwargs: Any
     ) -> list[Future[None]]:
-        """Like `save`, but returns a future that writes the files.
+        """Copies the tree, and returns a future that writes the files.
 
         The tree is copied before the call returns. Arguments and errors are
         those of `save`.
@@ -373,7 +374,7 @@ class BasePyTreeRestoreArgs(CheckpointArgs):
         item: determines the result's structure.
         restore_args: a tree of `RestoreArgs` with the structure of `item`.
         partial_restore: restores only the leaves in `item`; a leaf that the
-            checkpoint lacks keeps its value in `item`.
+            checkpoint lacks keeps its value from `item`.
     """
 
     item: PyTree | None = None

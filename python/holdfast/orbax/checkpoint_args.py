@@ -110,7 +110,7 @@ def _register_handler_type(handler_cls: _HandlerType) -> None:
 
 
 def fill_registry_with(fill: Callable[[], object]) -> None:
-    """Registers `fill`, to be called before a lookup is allowed to fail."""
+    """Registers a function that is called before a lookup fails."""
     _fillers.append(fill)
 
 

@@ -1,4 +1,4 @@
-"""CheckpointManager: the steps of a training run, saved, kept and deleted."""
+"""CheckpointManager: saves, keeps and deletes the steps of a training run."""
 
 from __future__ import annotations
 
@@ -175,7 +175,8 @@ class CheckpointManager(
     immediately; their files are removed in the background. The last remaining
     step is always kept, regardless of the options.
 
-    As a context manager, it waits and closes the handlers on exit.
+    A `with` block waits for the running save and closes the handlers at its
+    end.
     Thread-safety: one call at a time; any thread may wait.
     """
 
@@ -198,8 +199,8 @@ class CheckpointManager(
             checkpointers: the single item's checkpointer, or checkpointers by
                 item name.
             options: CheckpointManagerOptions.
-            metadata: metadata of the run, a JSON object; saved once, or only
-                held in memory where nothing may be written.
+            metadata: the run's metadata, a JSON object; saved once, or only
+                held in memory if the options are read-only.
             item_names: items whose handlers the first save or restore
                 determines.
             item_handlers: the single item's handler, or handlers by item name.
@@ -295,7 +296,7 @@ class CheckpointManager(
         """Makes the checkpointer that saves and restores steps.
 
         Raises:
-            ValueError: the handlers or options do not fit together.
+            ValueError: the handlers or options contradict each other.
         """
         options = self._options
         if checkpointers is not None:
@@ -367,7 +368,7 @@ class CheckpointManager(
             cleanup.result()
 
     def reached_preemption(self, step: int) -> bool:
-        """Whether the program is about to be preempted, according to jax.
+        """Returns whether jax says that the program is about to be preempted.
 
         Args:
             step: the step's number, equal on all processes.
@@ -409,8 +410,9 @@ class CheckpointManager(
 
         Args:
             step: the step's number; may be a 0-dimensional array.
-            items: replaces `args`: the single item, or items by name.
-            save_kwargs: options for `items`, or options by item name.
+            items: the single item, or items by name; an alternative to `args`.
+            save_kwargs: options for the single item, or options by item name;
+                used only with `items`.
             metrics: a JSON object by which `best_fn` ranks the step.
             force: saves regardless of the options.
             args: the single item's arguments, or a Composite of arguments.
@@ -421,7 +423,7 @@ class CheckpointManager(
 
         Raises:
             StepAlreadyExistsError: the step exists.
-            ValueError: the arguments do not fit.
+            ValueError: the arguments are missing or do not match the items.
             Exception: any error from the previous save or an item's handler.
         """
         start = time.time()
@@ -605,7 +607,8 @@ class CheckpointManager(
         self, infos: Sequence[CheckpointInfo]
     ) -> list[CheckpointInfo]:
         """Returns the steps whose directories exist."""
-        # Reads the disk even if a library's manager overrides this method.
+        # Not `self._load_checkpoint_infos`, which a library's manager may
+        # override: this call must read the disk.
         known = ReadingManager._load_checkpoint_infos(self, True)
         found = {info.step for info in known}
         return [info for info in infos if info.step in found]
@@ -648,9 +651,8 @@ class CheckpointManager(
     def wait_until_finished(self) -> None:
         """Waits for the running save, then raises the save's error once.
 
-        Afterwards the directory contains nothing of the steps that the save
-        deleted. With `enable_background_delete`, their files may still exist;
-        `close` waits for those.
+        Also waits until the files of the steps that the save deleted are
+        removed. With `enable_background_delete`, only `close` waits for that.
         """
         try:
             self._wait_for_save()

@@ -104,7 +104,7 @@ def construct_restore_args(
 
 
 def _without_key_type(leaf: Any) -> Any:
-    """Replaces a typed PRNG key by its data; restores detect the type."""
+    """Replaces a typed PRNG key with its data; a restore detects the type."""
     if is_jax_array(leaf) and is_prng_key_dtype(leaf.dtype):
         return require_jax("typed PRNG keys").random.key_data(leaf)
     return leaf

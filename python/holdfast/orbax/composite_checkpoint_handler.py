@@ -167,7 +167,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         return self._handlers.registry
 
     def save(self, directory: Any, args: CompositeArgs) -> None:
-        """Saves items; each exists in `directory` after `finalize`.
+        """Saves items; they appear in `directory` after `finalize`.
 
         Args:
             directory: the existing directory that will hold the items'
@@ -182,7 +182,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         wait_for_all(run_sync(self.async_save(directory, args)))
 
     async def async_save(self, directory: Any, args: CompositeArgs) -> Any:
-        """Like `save`, but returns futures that write the items.
+        """Copies the items, and returns futures that write them; see `save`.
 
         Handlers that cannot write in the background write immediately.
         """
@@ -207,7 +207,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def typestrs_of_saved(self) -> dict[str, str]:
-        """The handler type strings of the items being saved, by item name."""
+        """Returns the handler type strings of the items being saved."""
         return {
             name: typestr_of(item.handler)
             for name, item in self._saving.items()
@@ -243,7 +243,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
                 every item with its handler's default arguments.
 
         Raises:
-            KeyError: the checkpoint has no such item.
+            KeyError: a requested item does not exist.
             ValueError: an item's handler is unknown or does not accept the
                 arguments.
             Exception: any error from the item's handler.
@@ -310,7 +310,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
 
         Raises:
             FileNotFoundError: the directory does not exist.
-            ValueError: `_CHECKPOINT_METADATA` is not that of several items.
+            ValueError: `_CHECKPOINT_METADATA` names a single handler.
         """
         directory = _existing(directory)
         saved = deserialize(read_step_metadata(os.fspath(directory)) or {})
@@ -332,8 +332,8 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         Raises:
             FileNotFoundError: the directory does not exist.
             NotADirectoryError: the path is a file.
-            ValueError: `_CHECKPOINT_METADATA` is not that of several items, or
-                an item's metadata cannot be read.
+            ValueError: `_CHECKPOINT_METADATA` names a single handler, an item
+                is not finalized yet, or an item's metadata cannot be read.
             DataLossError: a saved item is missing.
         """
         directory = _existing(directory)
@@ -373,7 +373,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
     CompositeCheckpointHandler, for_save=True, for_restore=True
 )
 class CompositeArgs(Composite, CheckpointArgs):
-    """The arguments of several items, by their names."""
+    """The arguments of several items, by item name."""
 
 
 CompositeResults = CompositeArgs
@@ -421,10 +421,13 @@ def _typestrs(
     existing: list[str],
     known: dict[str, CheckpointHandler | None],
 ) -> Any:
-    """Returns the items' handlers: recorded ones first, then known ones.
+    """Returns the items' handler type strings, by item name.
+
+    A type string comes from the checkpoint's metadata, or else from the known
+    handler.
 
     Raises:
-        ValueError: the checkpoint records a single handler.
+        ValueError: the checkpoint's metadata names a single handler.
     """
     if saved.item_handlers is None:
         typestrs: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Deletes steps: Orbax's `deleter`.
 
 A rename makes a step disappear immediately; its files are then removed in the
-background. See `_trash`.
+background. See `_manager.trash`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CheckpointDeleter(Protocol):
         """Deletes steps."""
 
     def wait_until_finished(self) -> None:
-        """Waits for the deletions that `delete` itself would wait for."""
+        """Waits for deletions, unless `delete` returns before they end."""
 
     def close(self) -> None:
         """Releases this object's resources."""
@@ -119,7 +119,8 @@ class StandardCheckpointDeleter:
             primary_host: the process that deletes; None means every process.
             todelete_subdir: a subdirectory of `directory` to which steps are
                 moved instead of being removed.
-            todelete_full_path: likewise, a path in a bucket.
+            todelete_full_path: the same for steps in a bucket; a path in the
+                bucket.
             duration_metric: the name under which the time to delete a step is
                 reported to jax.
             num_threads: maximum number of steps removed concurrently.

@@ -44,7 +44,7 @@ def is_pytree_checkpoint(path: PathLike) -> bool:
 
 
 def is_orbax_checkpoint(path: PathLike) -> bool:
-    """Whether a directory looks like a checkpoint or a checkpoint's item.
+    """Returns whether a directory looks like a checkpoint or an item of one.
 
     Raises:
         FileNotFoundError: the directory does not exist.

@@ -141,7 +141,10 @@ class ChainedFuture:
 
 
 class CommitFuture(Future):
-    """Runs a coroutine on its own thread, between two sets of signals.
+    """Runs a coroutine on its own thread.
+
+    The thread waits for some signals before it runs the coroutine, and sends
+    other signals afterwards.
 
     Thread-safety: any thread may wait and cancel.
     """
@@ -185,7 +188,7 @@ class CommitFuture(Future):
         self._operation_id = operation_id or current_operation_id()
         self._is_cancelled = False
         self._task: tuple[asyncio.AbstractEventLoop, Any] | None = None
-        self._lock = threading.Lock()  # guards the two above
+        self._lock = threading.Lock()  # guards `_is_cancelled` and `_task`
         self._ended: concurrent.futures.Future[Any]
         self._ended = concurrent.futures.Future()
         self._thread = threading.Thread(
@@ -194,7 +197,8 @@ class CommitFuture(Future):
         if try_start(self._thread):
             return
         if self._receive:
-            # The caller may be the one to send these signals after this call.
+            # Waiting for the signals on this thread could last forever: the
+            # caller may send them only after this call.
             self._coroutine.close()
             raise errors.ResourceExhaustedError(
                 f"{name or 'a commit future'}: the system gives no thread"
@@ -206,7 +210,7 @@ class CommitFuture(Future):
             self._ended.set_result(self._work())
         except BaseException as error:
             if isinstance(error, CANCELLED) or self._is_cancelled:
-                # Nothing may wait for a signal that will never be sent.
+                # Sent nevertheless, so that nobody waits for them forever.
                 set_signals(self._send, operation_id=self._operation_id)
                 error = concurrent.futures.CancelledError()
             else:

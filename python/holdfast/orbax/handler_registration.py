@@ -54,7 +54,7 @@ class CheckpointHandlerRegistry(Protocol):
             **kwargs: for other registry classes.
 
         Raises:
-            AlreadyExistsError: such an entry already exists.
+            AlreadyExistsError: the entry already exists.
             ValueError: no handler can be found or constructed.
         """
 
@@ -167,7 +167,7 @@ def _construct(
 def create_default_handler_registry(
     **items_to_handlers: CheckpointHandler,
 ) -> CheckpointHandlerRegistry:
-    """Makes a registry of handlers, given by the names of their items.
+    """Makes a registry from handlers by item name.
 
     Raises:
         ValueError: a handler's argument classes were never registered.

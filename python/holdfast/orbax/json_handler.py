@@ -57,8 +57,8 @@ class TextFileHandler(AsyncCheckpointHandler):
 
         Args:
             directory: the directory, as any path-like object.
-            item: replaces `args`.
-            args: what to save.
+            item: the item to save, if `args` is not given.
+            args: holds the item to save.
 
         Raises:
             ValueError: `item` is an arguments object.
@@ -72,7 +72,7 @@ class TextFileHandler(AsyncCheckpointHandler):
     async def async_save(
         self, directory: Any, item: Any | None = None, args: Any | None = None
     ) -> list[Future[None]]:
-        """Like `save`, but returns a future that writes the file."""
+        """Converts the item, and returns a future that writes the file."""
         text = self._text_of(_item(item, args))
         what = f"{self._filename} of {directory}"
         return [Future(lambda _: self._write(directory, text), what=what)]
@@ -157,6 +157,6 @@ class JsonSaveArgs(CheckpointArgs):
 @register_with_handler(JsonCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class JsonRestoreArgs(CheckpointArgs):
-    """No options: a document is restored as saved; `item` is ignored."""
+    """The arguments of `restore`, which has no options; `item` is ignored."""
 
     item: Any | None = None

@@ -50,7 +50,7 @@ class MultiprocessingOptions:
 
 
 class AtomicityMode(str, enum.Enum):
-    """How a checkpoint appears atomically."""
+    """How a checkpoint is committed."""
 
     AUTO = "auto"
     COMMIT_FILE = "commit_file"
@@ -59,7 +59,7 @@ class AtomicityMode(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class AtomicityOptions:
-    """How checkpoints are committed and recognised as complete.
+    """How checkpoints are committed and recognized as complete.
 
     Attributes:
         mode: with COMMIT_FILE, only directories that contain

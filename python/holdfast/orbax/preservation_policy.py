@@ -36,7 +36,7 @@ PyTree: TypeAlias = Any
 
 @dataclasses.dataclass(kw_only=True)
 class PreservationContext:
-    """Additional inputs for a policy; empty so far."""
+    """Additional inputs for a policy; currently empty."""
 
 
 class PreservationPolicy(Protocol):
@@ -116,8 +116,8 @@ class EveryNSteps(EnginePolicy):
         exact_interval: if True, keeps multiples of the interval; if False,
             keeps the first step and each step at least an interval after the
             previously kept step.
-        max_to_keep: keeps only this many of the last such steps; None keeps
-            all of them.
+        max_to_keep: keeps only the last `max_to_keep` of these steps; None
+            means all.
     """
 
     interval_steps: int
@@ -132,12 +132,12 @@ class EveryNSteps(EnginePolicy):
 
 @dataclasses.dataclass
 class EveryNStepsClosest(EnginePolicy):
-    """Keeps the step closest to each multiple of an interval, and the last one.
+    """Keeps the last step and the step closest to each multiple of an interval.
 
     Attributes:
         interval_steps: the interval; must not be 0.
-        max_to_keep: keeps only this many of the last such steps; None keeps
-            all of them.
+        max_to_keep: keeps only the last `max_to_keep` of these steps; None
+            means all.
     """
 
     interval_steps: int

@@ -68,7 +68,7 @@ class ProtoCheckpointHandler(TextFileHandler):
 
         Args:
             directory: the item's directory, as any path-like object.
-            item: the message's class; replaces `args`.
+            item: the message's class, if `args` is not given.
             args: holds the message's class.
 
         Raises:

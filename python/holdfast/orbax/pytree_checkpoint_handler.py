@@ -121,22 +121,23 @@ class PyTreeCheckpointHandler(OuterHandler["PyTreeSaveArgs"]):
                 "checkpoint" by default.
             save_concurrent_gb: limit on the bytes being written; each shard of
                 a jax.Array must be smaller. None means 96.
-            restore_concurrent_gb: likewise, limit on the bytes being read.
+            restore_concurrent_gb: the same limit for the bytes being read.
             save_device_host_concurrent_gb: limit on the bytes being copied from
                 devices, or "auto". None means no limit.
-            memory_limit_options: the largest limit for "auto".
-            use_ocdbt: stores arrays in one database, not as files.
+            memory_limit_options: the maximum of the limit for "auto".
+            use_ocdbt: stores all arrays in one OCDBT database.
             use_zarr3: stores arrays as zarr 3.
             use_compression: compresses chunks. True selects the codec that the
-                environment variable HOLDFAST_COMPRESSION names, else zstd, as
-                in Orbax. "planes" stores byte planes, which Orbax can read and
-                which are smaller and faster to load (chunks are then about
-                8 MiB). "fast" selects lz4.
+                environment variable HOLDFAST_COMPRESSION names. If it is not
+                set, the codec is zstd, as in Orbax. "planes" stores byte
+                planes, which are smaller and faster to load, in chunks of about
+                8 MiB; Orbax can read them. "fast" selects lz4.
             multiprocessing_options: which processes save together, and which
                 process writes the shared files.
             type_handler_registry: handlers of leaf types.
-            handler_impl: does everything except transforms and old items, in
-                place of a BasePyTreeCheckpointHandler with the other options.
+            handler_impl: a handler that does everything except transforms and
+                old items. None means a BasePyTreeCheckpointHandler with the
+                other options.
             pytree_metadata_options: whether tuples and namedtuples are recorded
                 as such.
             array_metadata_validator: compares the metadata that the processes
@@ -147,13 +148,13 @@ class PyTreeCheckpointHandler(OuterHandler["PyTreeSaveArgs"]):
                 are limited.
 
         Raises:
-            ValueError: "auto" is given without a largest limit, or with one
-                that is too small.
+            ValueError: "auto" is given, but `memory_limit_options` has no
+                limit, or its limit is too small.
         """
         self._aggregate_filename = aggregate_filename or AGGREGATE_FILE
         self._use_ocdbt = use_ocdbt
         self._use_zarr3 = use_zarr3
-        # Read by subclasses and by handlers that wrap this one.
+        # Subclasses, and handlers that wrap this handler, read `_primary_host`.
         options = multiprocessing_options or MultiprocessingOptions()
         self._primary_host = options.primary_host
         self._handler_impl = handler_impl or BasePyTreeCheckpointHandler(
@@ -199,7 +200,8 @@ class PyTreeCheckpointHandler(OuterHandler["PyTreeSaveArgs"]):
 
         Args:
             directory: the item's directory, as any path-like object.
-            item: replaces `args`, as do the other arguments before `args`.
+            item: see `PyTreeRestoreArgs`. This argument and the next four are
+                ignored if `args` is given.
             restore_args: see `PyTreeRestoreArgs`.
             transforms: see `PyTreeRestoreArgs`.
             transforms_default_to_original: see `PyTreeRestoreArgs`.
@@ -308,7 +310,7 @@ class PyTreeRestoreArgs(CheckpointArgs):
             matching tree of ParamInfo; returns the structure and the ParamInfo
             tree for the result.
         partial_restore: restores only the leaves in `item`; a leaf that the
-            checkpoint lacks keeps its value in `item`.
+            checkpoint lacks keeps its value from `item`.
     """
 
     item: PyTree | None = None

@@ -74,7 +74,7 @@ class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
         wait_for_all(run_sync(self.async_save(directory, *args, **kwargs)))
 
     async def async_save(self, directory: Any, args: Any) -> Any:
-        """Like `save`, but returns futures that write the files."""
+        """Copies the key, and returns futures that write it; see `save`."""
         key_args, document_args = self.checkpoint_save_args(args)
         items = {
             self._key_name: key_args,
@@ -155,7 +155,7 @@ class JaxRandomKeySaveArgs(CheckpointArgs):
 
     Attributes:
         item: a jax random key.
-        save_args: how to store it.
+        save_args: how to store the key's data.
     """
 
     item: Any
@@ -215,4 +215,4 @@ class NumpyRandomKeySaveArgs(CheckpointArgs):
 @register_with_handler(NumpyRandomKeyCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class NumpyRandomKeyRestoreArgs(CheckpointArgs):
-    """No options: the state is restored as it was saved."""
+    """The arguments of `restore`, which has no options."""

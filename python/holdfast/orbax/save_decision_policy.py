@@ -140,7 +140,9 @@ class ContinuousCheckpointingPolicy(EnginePolicy):
 def _as_primary_says(
     answer: bool, options: MultiprocessingOptions, step: int
 ) -> bool:
-    """Returns the primary's answer on all processes, as their clocks differ.
+    """Returns the primary process's answer on all processes.
+
+    The processes' own answers may differ because their clocks differ.
 
     Raises:
         DeadlineExceededError: a process did not arrive in time.

@@ -90,7 +90,7 @@ class StandardCheckpointHandler(OuterHandler["StandardSaveArgs"]):
 
         Args:
             directory: the item's directory, as any path-like object.
-            item: replaces `args`.
+            item: the target tree, if `args` is not given.
             args: what to restore.
 
         Returns:

@@ -1,7 +1,7 @@
 """Names step directories and finds them: `orbax.checkpoint.step`.
 
 Depending on its NameFormat, a step directory is called `5`, `0005`, `ckpt_5` or
-`ckpt_0005`. Uncommitted directories are not found.
+`ckpt_0005`. Uncommitted directories are ignored unless an option includes them.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def build_step_metadatas(
     step_paths: Iterable[Any],
     build_metadata: Callable[[Any], MetadataT | None],
 ) -> Iterator[MetadataT]:
-    """Yields `build_metadata` of each path, except where it returns None."""
+    """Yields the result of `build_metadata` for each path; skips None."""
     for path in step_paths:
         metadata = build_metadata(path)
         if metadata is not None:
@@ -179,8 +179,7 @@ def step_prefix_with_underscore(step_prefix: str | None) -> str:
 
 
 def _is_place(path: PathLike) -> bool:
-    """Returns whether a path is a directory; a bucket URL is one even if
-    empty."""
+    """Returns whether steps may be found here: in a directory or at any URL."""
     return _files.is_url(path) or os.path.isdir(path)
 
 
@@ -332,7 +331,7 @@ class _CompositeNameFormat(NameFormat[Metadata]):
             try:
                 return name_format.find_step(base_path, step)
             except Exception as error:
-                # A user's format may raise anything; another may still match.
+                # A user's format may raise any error. Try the other formats.
                 log.info("%s does not find step %s", name_format, step)
                 problems.append(str(error))
         raise ValueError("\n".join(problems))
@@ -355,7 +354,7 @@ def composite_name_format(
 
 
 def is_standard_name_format(name_format: NameFormat[Metadata]) -> bool:
-    """Returns whether `standard_name_format` made it."""
+    """Returns whether `standard_name_format` made the format."""
     return isinstance(name_format, _StandardNameFormat)
 
 
@@ -381,7 +380,7 @@ def all_temporary_paths(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> Iterable[TemporaryPath]:
-    """Synchronous form of the coroutine in `temporary_paths`."""
+    """Does the work of the coroutine in `temporary_paths` synchronously."""
     return run_sync(
         _all_temporary_paths(
             root_directory,
@@ -440,7 +439,7 @@ def find_step_path(
         include_uncommitted: prefers an uncommitted directory of the step.
 
     Raises:
-        ValueError: no such step exists.
+        ValueError: the step does not exist.
     """
     if include_uncommitted:
         final_name = name_format.build_name(step)

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 def _as_coroutine(function: Callable[_P, _T]) -> Callable[_P, Awaitable[_T]]:
-    """Wraps a function in a coroutine, as in Orbax, that never waits."""
+    """Wraps a function in a coroutine function, as Orbax's function is."""
 
     @functools.wraps(function)
     async def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -88,8 +88,8 @@ async def all_temporary_paths(
 
     Args:
         root_directory: the directory.
-        temporary_path_cls: the class of the results; if None, the options
-            determine it.
+        temporary_path_cls: the class of the results; None means that
+            `atomicity_options` determine the class.
         atomicity_options: how checkpoints in the directory are committed.
     """
     root = handler_path(root_directory)
@@ -144,7 +144,7 @@ def remove_temporary_paths(
             log.info("Leaving %s alone: a save is writing there", path)
 
 
-# The second file is a save's lease in an object store, which is written first.
+# _HOLDFAST_SAVE is a save's lease in an object store; it is written first.
 _MADE_BY_A_SAVE = frozenset({STEP_METADATA_FILENAME, "_HOLDFAST_SAVE"})
 
 

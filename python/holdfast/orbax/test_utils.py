@@ -95,7 +95,7 @@ def print_directory(directory: PathLike, level: int = 0) -> None:
     """Logs the names below a directory, indented.
 
     Args:
-        directory: where to start.
+        directory: the directory to list.
         level: the depth of `directory`.
 
     Raises:
@@ -214,7 +214,10 @@ def assert_tree_same_structure(
 
 
 def is_leaf(x: Any) -> bool:
-    """True for numpy arrays, meshes and partition specs."""
+    """Returns whether a value is an array, mesh, partition spec or ParamInfo.
+
+    Only numpy arrays count as arrays.
+    """
     return isinstance(x, np.ndarray) or type(x).__name__ in (
         "Mesh",
         "PartitionSpec",
@@ -256,12 +259,12 @@ def setup_sharded_pytree(
     reverse_devices: bool = False,
     devices: Sequence[Any] | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Puts `setup_pytree()` on all devices: replicated, in rows or in blocks.
+    """Puts `setup_pytree()` on all devices; its arrays differ in sharding.
 
     Args:
-        pytree: a tree of the same structure to use instead.
+        pytree: a tree of the same structure to use instead of `setup_pytree()`.
         reverse_devices: uses the devices in reverse order.
-        devices: an even number of devices to use instead.
+        devices: the devices to use, an even number; None means all.
 
     Returns:
         The trees of jax.Arrays, of their meshes and of their partition specs.
@@ -306,12 +309,13 @@ def get_expected_chunk_shape(
     max_replicas_for_replica_parallel: int | None = None,
     pathways_support_replica_parallel: bool = False,
 ) -> tuple[int, ...]:
-    """Returns the shape, in elements, that each device writes of a jax.Array.
+    """Returns the shape of the part of a jax.Array that each device writes.
 
     Args:
         arr: the array.
         use_replica_parallel: replicas of a shard share the writing.
-        max_replicas_for_replica_parallel: maximum number of such replicas.
+        max_replicas_for_replica_parallel: maximum number of replicas that
+            share.
         pathways_support_replica_parallel: ignored; accepted because Orbax has
             it.
     """
@@ -328,7 +332,7 @@ def get_expected_chunk_shape(
 
 
 def filter_metadata_fields(pytree: Any, include_fields: Sequence[str]) -> Any:
-    """Replaces each metadata leaf by a dict of the requested fields."""
+    """Replaces each metadata leaf with a dict of the requested fields."""
     leaves = [
         {f: getattr(leaf, f) for f in include_fields if hasattr(leaf, f)}
         for _, leaf in flatten_with_path(pytree)

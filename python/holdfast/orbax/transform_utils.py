@@ -51,9 +51,8 @@ class Transform:
         original_key: the key in the original tree, joined by "/"; may contain
             back references to the rule's groups (`\1`). None means the same
             key.
-        use_fallback: takes the value from the tree that is not the default for
-            keys without a rule: from the new tree if that default is the
-            original tree, and vice versa.
+        use_fallback: takes the value from the new tree if
+            `default_to_original` is True, and otherwise from the original tree.
         value_fn: called with the original value; returns the new value.
         multi_value_fn: called with the new key and the complete original tree;
             returns the new value.
@@ -114,11 +113,11 @@ def apply_transformations(
         new_tree: determines the result's structure and every value that has no
             other source; None and empty containers are left unchanged.
         default_to_original: if True, a key without a rule takes the original
-            tree's value, if there is one; otherwise the key keeps the new
-            tree's value.
+            tree's value. A key that the original tree lacks keeps the new
+            tree's value; so do all keys without a rule if this is False.
 
     Raises:
-        ValueError: the original tree lacks a key.
+        ValueError: the original tree lacks a key that a rule needs.
         re.error: a rule's key is not a regular expression.
     """
     if not flatten_with_path(new_tree) and not new_tree:

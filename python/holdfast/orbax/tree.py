@@ -1,4 +1,4 @@
-"""Pytree helpers: `orbax.checkpoint.tree`; plain trees need no jax."""
+"""Pytree helpers: `orbax.checkpoint.tree`; plain trees do not need jax."""
 
 from holdfast.orbax.tree_paths import (
     JsonType,

@@ -68,7 +68,10 @@ def issubclass_of_namedtuple(kind: Any) -> bool:
 
 
 def _plain_children(node: Any) -> list[tuple[Any, Any]] | None:
-    """A plain node's (key entry, child) pairs in jax order; None for a leaf."""
+    """Returns a plain node's (key entry, child) pairs in jax's order.
+
+    Returns None for a leaf.
+    """
     if node is None:
         return []
     if isinstance_of_namedtuple(node):
@@ -87,7 +90,7 @@ def _plain_children(node: Any) -> list[tuple[Any, Any]] | None:
     return None
 
 
-# Types that are never containers; asking jax would dominate the time.
+# Types that are never containers. It would be slow to ask jax about each leaf.
 LEAF_TYPES: set[type] = {
     int,
     float,
@@ -106,7 +109,10 @@ def add_leaf_type(kind: type) -> None:
 
 
 def children_with_keys(node: Any) -> list[tuple[PyTreeKey, Any]] | None:
-    """A node's (key entry, child) pairs in flatten order; None for a leaf."""
+    """Returns a node's (key entry, child) pairs in the order of a flatten.
+
+    Returns None for a leaf.
+    """
     if type(node) in LEAF_TYPES:
         return None
     jax = imported_jax()
@@ -140,8 +146,7 @@ def _walk(
 def flatten_with_path(
     tree: PyTree, is_leaf: IsLeaf = None
 ) -> list[tuple[PyTreePath, Any]]:
-    """(key path, leaf) pairs in JAX's order; empty nodes do not count as
-    leaves."""
+    """Returns (key path, leaf) pairs in jax's order, without empty nodes."""
     jax = imported_jax()
     if jax is None:
         return list(_walk(tree, (), is_leaf))
@@ -178,7 +183,7 @@ def _rebuild(node: Any, leaves: Iterator[Any], is_leaf: IsLeaf) -> Any:
 def unflatten_like(
     target: PyTree, leaves: list[Any], is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Returns `target` with its leaves replaced, in flatten order."""
+    """Returns `target` with new leaves, given in the order of a flatten."""
     jax = imported_jax()
     if jax is None:
         return _rebuild(target, iter(leaves), is_leaf)
@@ -186,7 +191,7 @@ def unflatten_like(
 
 
 def is_leaf_node(value: Any) -> bool:
-    """True unless `value` is a container, plain or registered with jax."""
+    """Returns whether a value is neither a plain nor a registered container."""
     return children_with_keys(value) is None
 
 
@@ -206,12 +211,15 @@ def is_empty_or_leaf(x: Any) -> bool:
 
 
 def is_dict_key(key: Any) -> bool:
-    """Returns whether it is the key of a dict or an attribute's name."""
+    """Returns whether a key entry is a dict's key or an attribute's name."""
     return type(key).__name__ in ("DictKey", "GetAttrKey")
 
 
 def is_sequence_key(key: Any) -> bool:
-    """True for an index into a list, a tuple or a registered node."""
+    """Returns whether a key entry is an index.
+
+    Lists, tuples and some registered nodes have indices.
+    """
     return type(key).__name__ in ("SequenceKey", "FlattenedIndexKey")
 
 
@@ -268,14 +276,14 @@ tuple_path_from_keypath = str_keypath
 
 
 def param_name_from_keypath(keypath: PyTreePath) -> str:
-    """The name under which a leaf is stored: its keys joined by dots."""
+    """Returns the name of a stored leaf: its keys joined by dots."""
     return ".".join(str_keypath(keypath))
 
 
 def get_param_names(
     item: PyTree, *, include_empty_nodes: bool = True
 ) -> PyTree:
-    """`item` with each leaf replaced by the name under which it is stored."""
+    """Returns `item` with each leaf replaced by the stored leaf's name."""
     is_leaf = is_empty_or_leaf if include_empty_nodes else None
     flat = flatten_with_path(item, is_leaf)
     names = [param_name_from_keypath(path) for path, _ in flat]
@@ -402,7 +410,7 @@ def to_flat_dict(
         tree: any pytree.
         sep: joins each path into one string; None keeps tuples of strings.
         keep_empty_nodes: containers without children count as leaves.
-        is_leaf: which nodes count as leaves; replaces `keep_empty_nodes`.
+        is_leaf: which nodes count as leaves; overrides `keep_empty_nodes`.
     """
     if is_leaf is None and keep_empty_nodes:
         is_leaf = is_empty_or_leaf
@@ -446,8 +454,8 @@ def from_flat_dict(
             memory.
 
     Raises:
-        ValueError: `inplace` is set and `flat_dict` is not a dict, or there
-            are other paths next to ().
+        ValueError: `inplace` is set and `flat_dict` is not a dict, or the path
+            () is not the only path.
         KeyError: `target` has a path that `flat_dict` lacks.
     """
     if inplace and not isinstance(flat_dict, dict):
@@ -464,14 +472,14 @@ def to_shape_dtype_struct(
     scalar_dtype: Any | None = None,
     support_format: bool = False,
 ) -> Any:
-    """The abstract form of an array: `jax.ShapeDtypeStruct`; needs jax.
+    """Returns an array's abstract form, a `jax.ShapeDtypeStruct`; needs jax.
 
     Args:
         arr: an array, an abstract array, or metadata with `shape` or
-            `global_shape`, `dtype` and `sharding`; scalars are returned as
-            they are.
+            `global_shape`, `dtype` and `sharding`; or a scalar, which is
+            returned unchanged or converted.
         dtype: replaces the array's dtype.
-        scalar_dtype: `int` or `float`, which converts a scalar.
+        scalar_dtype: `int` or `float`, to which a scalar is converted.
         support_format: keeps an array's layout with its sharding.
 
     Raises:

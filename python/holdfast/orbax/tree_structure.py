@@ -108,7 +108,10 @@ def _with_children(node: Any, children: list[Any]) -> Any:
 
 
 def trimmed(template: PyTree, structure: PyTree, strict: bool) -> PyTree:
-    """Like `tree_trim`, with `...` at the leaves that `structure` lacks."""
+    """Does what `tree_trim` does; leaves that `structure` lacks become `...`.
+
+    With `strict`, a leaf that `structure` lacks is an error.
+    """
     return _Trim(strict, False).trim((), template, structure, None)
 
 
@@ -167,7 +170,10 @@ def _key_texts(node: Any) -> dict[str, str]:
 def _naming_keys_of(
     callback: TrimCallback | None, path: Path, node: Any
 ) -> TrimCallback | None:
-    """Wraps the callback for a node treated as a dict, to pass jax's keys."""
+    """Wraps a callback so that it gets jax's keys for a node's children.
+
+    The node is trimmed as a dict, whose keys would be plain names.
+    """
     if callback is None:
         return None
     texts = _key_texts(node)
@@ -296,7 +302,10 @@ def _placeholders(template: Any) -> Any:
 
 
 def type_text(kind: type) -> str:
-    """Names a class for error messages; `_METADATA` types get Orbax's name."""
+    """Returns a class's name for error messages.
+
+    ValueMetadataEntry gets the name of Orbax's class.
+    """
     if issubclass(kind, ValueMetadataEntry):
         module = "orbax.checkpoint._src.metadata.value_metadata_entry"
         return f"<class '{module}.ValueMetadataEntry'>"
@@ -324,7 +333,7 @@ def merge_trees(
         *trees: trees with the same container types.
         overwrite: if True, a later tree's leaf replaces an earlier tree's; if
             False, two trees must not share a leaf's path.
-        is_leaf: which nodes count as leaves; by default, None counts as one.
+        is_leaf: which nodes count as leaves; by default, None counts as a leaf.
 
     Raises:
         ValueError: two trees share a leaf's path, or containers do not match.

@@ -1,4 +1,4 @@
-"""The Orbax release whose behaviour holdfast follows:
+"""The Orbax release whose behavior holdfast follows:
 `orbax.checkpoint.version`."""
 
 __version__ = "0.12.8"

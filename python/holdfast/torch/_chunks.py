@@ -15,8 +15,8 @@ _CHUNK_COUNT_MAX = 1 << 20
 
 
 def write_shapes(plans: Iterable[Any]) -> dict[str, tuple[int, ...]]:
-    """Returns, by name, chunk extents that divide every border between a
-    tensor's parts.
+    """Returns for each tensor the chunk extents that divide every border
+    between its parts.
 
     Args:
       plans: torch's SavePlans of all ranks.
@@ -68,7 +68,7 @@ def _check_count(
     )
     if count > _CHUNK_COUNT_MAX:
         raise errors.InvalidArgumentError(
-            f"leaf {name!r}: the borders between its ranks' parts have no"
-            f" greater common divisor than {extents}, and {shape} would fall"
-            f" into {count} chunks; shard it evenly"
+            f"leaf {name!r}: the largest chunk that fits the borders between"
+            f" its ranks' parts is {extents}, and would cut {shape} into"
+            f" {count} chunks; shard it evenly"
         )

@@ -122,7 +122,7 @@ class Part:
         stored: Any = _PlainValue(value)
         if not data:
             raise errors.InvalidArgumentError(
-                f"leaf {name!r}: the planner has made no bytes of it"
+                f"leaf {name!r}: the planner has made no bytes from it"
             )
         if not is_plain:
             array = np.frombuffer(data, np.uint8)

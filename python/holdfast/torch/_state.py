@@ -33,7 +33,7 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 Path = tuple[Any, ...]
 
-# The target for a Python object, whose tensors are torch tensors.
+# The target for a Python object; its tensors become torch tensors.
 _AN_OBJECT = torch.empty(0, device="meta")
 
 
@@ -389,8 +389,8 @@ class _Planner:
         Raises InvalidArgumentError, listing everything that does not match."""
         if not isinstance(self._structure, dict):
             raise errors.InvalidArgumentError(
-                f"{self._path}: its root is not a dict, want one as"
-                " holdfast.torch.save makes it"
+                f"{self._path}: its root is not a dict, want one like"
+                " holdfast.torch.save's"
             )
         made = {
             name: (
@@ -502,8 +502,8 @@ class _Planner:
         if any(each.is_meta for each in parameters):
             raise errors.InvalidArgumentError(
                 f"{joined(path)}: the optimizer's parameters are on the meta"
-                " device; restore the model first, and make the optimizer of"
-                " the parameters that it has then"
+                " device; restore the model first, then make the optimizer"
+                " from the model's new parameters"
             )
         self._check_groups(optimizer, stored["param_groups"], path)
         made = {name: self._like(child) for name, child in stored.items()}

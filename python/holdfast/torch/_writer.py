@@ -192,8 +192,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             )
         if not kwargs.get("use_collectives", True):
             raise errors.UnimplementedError(
-                f"{self._path}: use_collectives=False makes a checkpoint of"
-                " each rank, which Orbax's format has not; save with"
+                f"{self._path}: use_collectives=False makes one checkpoint"
+                " per rank, which Orbax's format does not support; save with"
                 " use_collectives=True"
             )
 
@@ -256,17 +256,17 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         note = plan.storage_data
         if not isinstance(note, RankPlan):
             raise errors.FailedPreconditionError(
-                f"{self._path}: the planner's plan is of another StorageWriter"
-                f" ({type(note).__name__}); one that caches plans must be used"
-                " with writers of one kind only"
+                f"{self._path}: the planner's plan is from another writer"
+                f" ({type(note).__name__}); a planner that caches plans must be"
+                " used with writers of one class only"
             )
         directory = self._path
-        if not _files.is_url(directory):  # a bucket's is written in place
+        if not _files.is_url(directory):  # a bucket is written in place
             directory += _TEMPORARY_SUFFIX
         if not _files.isdir(directory):
             raise errors.FailedPreconditionError(
                 f"{directory}: rank {note.rank} does not see the directory that"
-                " the coordinator has made; all ranks must see one disk"
+                " the coordinator has made; all ranks must see the same disk"
             )
         part = Part(note)
         results = [part.add(item, planner) for item in plan.items]

@@ -43,7 +43,8 @@ void CheckedFiles::AddList(List list, std::string prefix) {
   if (list != nullptr) sums_.push_back({std::move(list), std::move(prefix)});
 }
 
-// A list left by another save would vouch for that save's files.
+// Checks that the directory's list is this save's own. A list left by another
+// save would vouch for that save's files.
 Status CheckedFiles::CheckOwnList(const Bytes& text) {
   if (own_ != nullptr) return Check(kDigestFile, text.view());
   const Status gone = CheckGone(kDigestFile);
@@ -102,7 +103,7 @@ Result<CheckedFiles> CheckedFiles::OfItem(const Place& directory) {
 
 Result<std::shared_ptr<const DigestIndex>> CheckedFiles::ListFor(
     const std::shared_ptr<Store>& store, const Place& directory) {
-  // Each lookup above is a request to a bucket.
+  // In a bucket, each lookup in a directory above costs a request.
   const bool looks_above = store->requests_in_flight() <= 1;
   HF_ASSIGN_OR_RETURN(CheckedFiles files,
                       looks_above ? OfItem(directory) : OfDirectory(store));

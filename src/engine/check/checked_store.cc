@@ -12,12 +12,13 @@ namespace {
 
 // Bytes are read and summed in steps of this size, while they are in the cache.
 constexpr uint64_t kStepBytes = 256 << 10;
-// A value without blocks is one block up to this size.
+// A value without blocks counts as one block up to this size.
 constexpr uint64_t kWholeValueBytesMax = 256 << 10;
-// Only the blocks at the ends of larger reads go through scratch memory.
+// In reads of at least this size, only the blocks at the ends go through
+// scratch memory.
 constexpr uint64_t kSplitBytesMin = 1 << 20;
 constexpr uint64_t kRemoteSplitBytesMin = 8 << 20;
-// Limit of the memory for blocks.
+// Limit of the scratch memory for blocks.
 constexpr uint64_t kScratchBytesMax = 8 << 20;
 
 }  // namespace
@@ -57,7 +58,6 @@ CheckedStore::CheckedStore(std::shared_ptr<Store> inner,
       digests_(std::move(digests)),
       is_checked_(digests_->values().size()) {}
 
-// A listed file that is missing or truncated is damage, not a wrong request.
 Status CheckedStore::Explained(std::string_view key, const Status& status) {
   if (!digests_->Lists(key)) return status;
   if (status.code() == StatusCode::kOutOfRange) {
@@ -150,7 +150,7 @@ Result<CheckedStore::Extent> CheckedStore::Widen(std::string_view key,
                                                  uint64_t offset,
                                                  uint64_t byte_count,
                                                  const CancelToken* cancel) {
-  // Before the addition, which could overflow.
+  // Checked first, because the addition below could overflow.
   if (byte_count > kToEnd - offset) {
     return OutOfRangeError("read " + Describe(key) + ": bytes at offset " +
                            std::to_string(offset) + " are past the end");
@@ -225,8 +225,8 @@ Status CheckedStore::CheckWhole(const ValueDigest& row,
   return Status();
 }
 
-// Listed files are small (metadata and manifests), so they are summed
-// completely.
+// Checks a listed file completely. Such files are small: metadata and
+// manifests.
 Status CheckedStore::CheckListedFile(const FileDigest& row) {
   const Result<FileDigest> sum = SumFile(*inner_, row.path);
   if (!sum.ok()) return Explained(row.path, sum.status());
@@ -234,8 +234,8 @@ Status CheckedStore::CheckListedFile(const FileDigest& row) {
   return checked.ok() ? checked : checked.WithContext(Describe(row.path));
 }
 
-// Adds the request. A large request is split off from its unaligned ends, so
-// that its middle is read in place.
+// Adds the request to `fetches`. A large request is split into its unaligned
+// ends and its middle, which is read in place.
 Status CheckedStore::AddRequest(const RangeRead& request,
                                 const CancelToken* cancel,
                                 std::vector<Fetch>& fetches) {
@@ -319,7 +319,8 @@ Status CheckedStore::Reserve(uint64_t byte_count, Buffer& scratch) {
                                 " bytes of blocks");
 }
 
-// Works in steps, so that bytes are summed while they are in the cache.
+// Reads and checks one fetch, in steps, so that bytes are summed while they are
+// in the cache.
 Status CheckedStore::RunAlone(const Fetch& fetch, const CancelToken* cancel,
                               Buffer& scratch) {
   const Extent& extent = fetch.extent;
@@ -345,8 +346,8 @@ Status CheckedStore::RunAlone(const Fetch& fetch, const CancelToken* cancel,
   return Status();
 }
 
-// Makes one batch for the inner store, or several if blocks would need too much
-// memory.
+// Reads the fetches as one batch of the inner store, or as several if the
+// blocks would need too much memory.
 Status CheckedStore::RunTogether(std::span<const Fetch> fetches,
                                  const CancelToken* cancel) {
   while (!fetches.empty()) {

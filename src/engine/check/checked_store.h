@@ -1,11 +1,11 @@
-// CheckedStore: the files of a directory, whose bytes are passed to a caller
-// only if they match `_HOLDFAST_DIGESTS`.
+// CheckedStore: the store of a directory's files. It returns bytes only if they
+// match `_HOLDFAST_DIGESTS`.
 //
 // This is the only place that compares bytes with the sidecar, so no reader of
-// an Item's stores can forget to. Every part of a listed value that a read
-// touches is checked: the complete value, or its blocks, to whose borders the
-// read is extended. A value with a `tail` is checked by its decoder, and only
-// its identity is compared here. A value with neither, as in sidecars of
+// an Item's stores can forget to. If a read touches a listed value, either the
+// complete value or the touched blocks are checked; the read is extended to the
+// block borders. A value with a `tail` is checked by its decoder; here, only
+// the bytes of the tail are compared. A value with neither, as in sidecars of
 // release 0.1.0, is read completely once before the first part of it is
 // returned. Values that the sidecar does not list pass unchecked.
 // Thread-safety: any thread. Ownership: shares the store and the index.
@@ -50,9 +50,10 @@ class CheckedStore final : public ReadOnlyStore {
   struct Extent;
   struct Fetch;
 
-  // A missing file that is listed is damage, not merely absent.
+  // Turns a failed read of a listed file that is missing or truncated into
+  // DataLoss.
   Status Explained(std::string_view key, const Status& status);
-  // DataLoss for a file shorter than the digests require.
+  // Returns DataLoss for a file shorter than the digests require.
   Status CheckNotCut(std::string_view key, uint64_t byte_count) const;
   Result<Bytes> ReadWhole(std::string_view key);
   Result<Extent> Widen(std::string_view key, uint64_t offset,

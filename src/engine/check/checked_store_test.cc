@@ -102,8 +102,7 @@ class CheckedStoreTest : public testing::TestWithParam<int> {
     Write("d/x", damaged);
   }
 
-  // Reads [offset, +count) in every way; returns the code with which all of
-  // them end.
+  // Reads the range in every way, and returns the code that all of them return.
   StatusCode ReadAll(uint64_t offset, uint64_t byte_count) {
     const std::string want = data_.substr(offset, byte_count);
     const auto bytes = checked_->Read("d/x", {offset, byte_count});
@@ -145,7 +144,8 @@ TEST_P(CheckedStoreTest, GoodBytesOfAnyRangeAreGiven) {
 
 TEST_P(CheckedStoreTest, AFlipIsFoundByWhoeverReadsItsBlock) {
   Flip(blocks_ + 2 * kBlock + 5);
-  // In another byte of the same block, and in neighbouring blocks.
+  // Reads of other bytes in the same block fail; reads of the neighboring
+  // blocks succeed.
   EXPECT_EQ(ReadAll(blocks_ + 3 * kBlock - 1, 1), StatusCode::kDataLoss);
   EXPECT_EQ(ReadAll(blocks_ + 2 * kBlock, 1), StatusCode::kDataLoss);
   EXPECT_EQ(ReadAll(blocks_ + 2 * kBlock - 1, 1), StatusCode::kOk);
@@ -200,7 +200,7 @@ TEST_P(CheckedStoreTest, ATailTellsTheValueAndItsBytesAreForTheDecoder) {
 }
 
 TEST_P(CheckedStoreTest, ANodeIsKnownByAllButTheCrcAtItsEnd) {
-  // A stale node looks like this: any CRC at its end may be its own.
+  // A stale node differs like this; the CRC at its end may be valid for itself.
   Flip(node_ + 3);
   EXPECT_EQ(ReadAll(node_, 500), StatusCode::kDataLoss);
   Flip(node_ + 499);
@@ -243,7 +243,7 @@ TEST_P(CheckedStoreTest, AListedFileThatWasCutIsDamage) {
   }
 }
 
-// Spans of matrix rows: a block that they share is read once.
+// The requests are parts of matrix rows, several of which share a block.
 TEST_P(CheckedStoreTest, ABatchReadsEachBlockOnce) {
   std::string target(64 * 16, '\0');
   std::vector<RangeRead> requests;
@@ -259,7 +259,7 @@ TEST_P(CheckedStoreTest, ABatchReadsEachBlockOnce) {
 }
 
 TEST_P(CheckedStoreTest, ALargeRaggedReadTakesOnlyItsEndsThroughScratch) {
-  // By the request's size: remote stores split from 8 MiB on.
+  // The request's size decides: remote stores split requests from 8 MiB on.
   const uint64_t value_bytes = 12 << 20;
   data_ = RandomText(value_bytes, 9);
   digests_ = {};
@@ -290,7 +290,8 @@ TEST_P(CheckedStoreTest, ItDoesNotWrite) {
             StatusCode::kUnimplemented);
 }
 
-// A slow model: whatever is flipped, a read is either right or refused.
+// Compares with a slow model: whichever bit is flipped, a read either returns
+// the right bytes or is refused.
 TEST_P(CheckedStoreTest, NoFlipIsEverGiven) {
   std::mt19937 random(11);
   for (int i = 0; i < 200; ++i) {

@@ -37,7 +37,7 @@ Status CheckContent(uint64_t byte_count, uint32_t crc,
   return CheckCrc(Crc32c(content), crc);
 }
 
-// Rows, sorted by path, whose paths begin with `prefix`.
+// Returns the rows whose paths begin with `prefix`. `rows` are sorted by path.
 template <typename Row>
 std::span<const Row> RowsBelow(const std::vector<Row>& rows,
                                std::string_view prefix) {
@@ -50,7 +50,7 @@ std::span<const Row> RowsBelow(const std::vector<Row>& rows,
   return {first, last};
 }
 
-// The same, with paths relative to `prefix`.
+// Returns the same rows, with paths relative to `prefix`.
 template <typename Row>
 std::vector<Row> CutBelow(const std::vector<Row>& rows,
                           std::string_view prefix) {

@@ -17,42 +17,42 @@
 
 namespace holdfast {
 
-// Size and checksum of a stored file, read in pieces.
+// Returns the size and checksum of a stored file, which it reads in pieces.
 Result<FileDigest> SumFile(Store& store, const std::string& path);
 
 class DigestIndex {
  public:
-  // Nullopt if the directory has no such file.
+  // Returns nullopt if the directory has no `_HOLDFAST_DIGESTS`.
   static Result<std::optional<DigestIndex>> Read(Store& store);
   // Parses the file's text. The caller adds the file's name to errors.
   static Result<DigestIndex> Parse(std::string_view text);
-  // The rows for files whose paths begin with `prefix`, with paths relative to
-  // it; nullopt if no path does.
+  // Returns the rows for files whose paths begin with `prefix`, with paths
+  // relative to it; nullopt if no path does.
   std::optional<DigestIndex> Below(const std::string& prefix) const;
 
   bool HasFile(std::string_view path) const {
     return FindFile(path) != nullptr;
   }
-  // Ok if the file is not listed.
+  // Checks the content of a file; returns ok if the file is not listed.
   Status CheckFile(std::string_view path, std::string_view content) const;
-  // Null if the file is not listed.
+  // Returns null if the file is not listed.
   const FileDigest* FindFile(std::string_view path) const;
-  // Null if the value is not listed.
+  // Returns null if the value is not listed.
   const ValueDigest* FindValue(std::string_view path, uint64_t offset) const;
-  // The rows for values and nodes in one file, by offset.
+  // Returns the rows for values and nodes in one file, by offset.
   std::span<const ValueDigest> RowsOf(std::string_view path) const;
-  // Whether any row is about the file.
+  // Returns whether any row is about the file.
   bool Lists(std::string_view path) const {
     return FindFile(path) != nullptr || !RowsOf(path).empty();
   }
   static Status CheckValue(const ValueDigest& row, std::string_view content);
   static Status CheckFile(const FileDigest& row, std::string_view content);
-  // Ok if `got` matches the row.
+  // Returns ok if `got` matches the row.
   static Status CheckSum(const FileDigest& row, const FileDigest& got);
 
   const std::vector<SourceFile>& sources() const { return digests_.sources; }
   const std::vector<FileDigest>& files() const { return digests_.files; }
-  // Files whose paths begin with `prefix`.
+  // Returns the rows for complete files whose paths begin with `prefix`.
   std::span<const FileDigest> FilesBelow(std::string_view prefix) const;
   const std::vector<ValueDigest>& values() const { return digests_.values; }
   uint64_t block_bytes() const { return digests_.block_bytes; }

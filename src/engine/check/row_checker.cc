@@ -12,7 +12,8 @@ namespace {
 
 constexpr uint64_t kTailBytes = sizeof(uint32_t);
 
-// The bytes of a row that are summed: for a node, all but the CRC at its end.
+// Returns those of `bytes` that the row's CRC covers: for a node, all but the
+// CRC at its end.
 std::string_view Summed(const ValueDigest& row, uint64_t offset,
                         std::string_view bytes) {
   if (!row.is_node()) return bytes;

@@ -1,9 +1,9 @@
-// RowChecker: compares the bytes of a range of a file, fed from front to back,
-// with the rows of `_HOLDFAST_DIGESTS` for it.
+// RowChecker: compares a range of a file with its rows in `_HOLDFAST_DIGESTS`.
+// The caller feeds the bytes of the range from front to back.
 //
-// A row is checked by its blocks, or by its tail if that is inside the range; a
-// row with neither is checked as a whole, if it is inside. Other rows are not
-// checked.
+// A row with blocks is checked block by block. A row with a tail is checked by
+// the tail, if the tail is inside the range. A row with neither is checked as a
+// whole, if all of it is inside the range. Other rows are not checked.
 // Thread-safety: one thread. Ownership: borrows rows and the store.
 // Units: bytes; offsets in the file.
 // Errors: DataLoss with file, offset and both checksums.
@@ -20,21 +20,22 @@
 
 namespace holdfast {
 
-// The offset after the last byte of the row.
+// Returns the offset after the last byte of the row.
 uint64_t EndOf(const ValueDigest& row);
-// The block border at or before `offset`, or if `is_behind`, at or after it.
+// Returns the block border at or before `offset`; with `is_behind`, the border
+// at or after it.
 // REQUIRES: the row has blocks, and `offset` is in it or at its end.
 uint64_t BlockBorder(const ValueDigest& row, uint64_t block_bytes,
                      uint64_t offset, bool is_behind);
 
 class RowChecker {
  public:
-  // `rows` are those that overlap [begin, end), by offset.
+  // `rows` are the rows that overlap [begin, end), by offset.
   RowChecker(const Store& store, std::string_view key,
              std::span<const ValueDigest> rows, uint64_t block_bytes,
              uint64_t begin, uint64_t end);
 
-  // Whether every byte of some row is needed, and not only its end.
+  // Returns whether every byte of some row is needed, rather than only its end.
   bool sums() const { return sums_; }
   // Checks the next bytes of the range.
   Status Feed(std::string_view bytes);

@@ -16,11 +16,11 @@
 
 namespace holdfast {
 
-// The means to identify a value, besides the CRC of all its bytes.
+// How a value is identified, in addition to the CRC of all its bytes.
 enum class ValueKnownBy : uint8_t {
-  kBlocks,    // the CRCs of its blocks, as parts of it are read
-  kZstdEnd,   // its end, which is the checksum of a zstd frame
-  kCrc32cEnd  // its end: a CRC-32C, so the CRC of all its bytes is constant
+  kBlocks,    // by the CRCs of its blocks, since readers may read parts
+  kZstdEnd,   // by its end, which is the checksum of a zstd frame
+  kCrc32cEnd  // by its end, a CRC-32C: the CRC of all bytes is a constant
 };
 
 class ValueSums {
@@ -43,14 +43,14 @@ class ValueSums {
   uint32_t end_ = 0;  // the last four bytes
 };
 
-// The row for `bytes` at `offset` in a file.
+// Returns the row for `bytes` at `offset` in a file.
 ValueDigest SumValue(std::string path, uint64_t offset, std::string_view bytes,
                      ValueKnownBy known_by);
 
-// The rows for a manifest, and for a node of a database. Both end in a CRC of
-// their own, so the CRC of all their bytes would be the same for all: the row
-// of a node has the CRC of all but the last four bytes, and a manifest gets
-// such a row, too.
+// Adds the rows for a manifest: a file row, and a row like a node's. Manifests
+// and nodes of a database end in a CRC of their own, so the CRC of all their
+// bytes is the same for every one. Such a row therefore has the CRC of all but
+// the last four bytes.
 Status AddManifestRows(Store& store, const std::string& path,
                        DigestFile& digests);
 // Adds rows for the nodes that a write into the directory of `digests` created.

@@ -41,7 +41,7 @@ class ViewStore final : public ReadOnlyStore {
                   std::span<char> target) override {
     return Of(key).ReadInto(key, offset, target);
   }
-  // Consecutive requests to the same store are sent together.
+  // Sends consecutive requests to the same store together.
   Status ReadBatch(std::span<const RangeRead> requests,
                    const CancelToken* cancel) override {
     while (!requests.empty()) {
@@ -82,7 +82,7 @@ Status SourceError(const SourceFile& row, const std::string& why) {
       "; put the file back as it was, or make the view again");
 }
 
-// The size and time of the file that the place leads to.
+// Returns the size and time of the file that the place leads to.
 Result<ObjectInfo> StatFile(const std::string& path, const Place& place) {
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> file,
                       MakeFileSet({{path, place}}));
@@ -95,7 +95,7 @@ Status CompareSource(const SourceFile& row, const Result<ObjectInfo>& now,
     return SourceError(row, "is gone");
   }
   HF_RETURN_IF_ERROR(now.status());
-  // Bytes that are read are also summed, and appended bytes do not matter.
+  // If reads check the bytes, appended bytes do not matter.
   const bool is_summed = !list.RowsOf(row.path).empty();
   if (is_summed ? now->byte_count < row.byte_count
                 : now->byte_count != row.byte_count) {
@@ -149,7 +149,7 @@ Result<std::shared_ptr<Store>> WithSources(std::shared_ptr<Store> files,
     if (must_match) HF_RETURN_IF_ERROR(CompareSource(row, now, list));
     if (now.ok()) places.emplace(row.path, directory / row.path);
   }
-  if (directory.is_remote()) return files;  // where nothing is a link
+  if (directory.is_remote()) return files;  // has no links
   HF_ASSIGN_OR_RETURN(std::shared_ptr<Store> linked, MakeFileSet(places));
   return std::shared_ptr<Store>(std::make_shared<ViewStore>(
       std::move(files), std::move(linked), sources));

@@ -1,5 +1,6 @@
-// The files outside a view that it refers to: read wherever their links lead,
-// and only while they are unchanged since the view was made.
+// Reads the sources of a view: the files outside the view that it refers to.
+// They are read through their links, and only while they are unchanged since
+// the view was made.
 //
 // Thread-safety: as Store. Ownership: the store shares `files`.
 // Errors: DataLoss for a source that is missing or has changed, naming it, its
@@ -17,14 +18,14 @@
 
 namespace holdfast {
 
-// The size and modification time of the file at `place`, as a row of `sources`;
-// `path` is its name in the view.
+// Returns a row of `sources` with the size and modification time of the file at
+// `place`. `path` is the file's name in the view.
 Result<SourceFile> DescribeSource(const std::string& path, const Place& place);
 
-// Ok while the file that `row` in `list` leads to from `directory` matches the
-// row. If the list has checksums for its contents, its time does not matter,
-// nor do bytes appended to it: a view that was copied has files with other
-// times.
+// Returns ok while a source matches its row in `list`. The source is the file
+// that `row` leads to from `directory`. If the list has checksums for the
+// file's contents, neither its time nor bytes appended to it matter: copying a
+// view gives its files new times.
 Status CheckSource(const Place& directory, const SourceFile& row,
                    const DigestIndex& list);
 
@@ -32,12 +33,13 @@ Status CheckSource(const Place& directory, const SourceFile& row,
 // are in the item's directory itself.
 inline constexpr std::string_view kSourcesDirectory = "sources";
 
-// False only for a directory in which no source is a link; reads no file.
+// Returns false only if no source in the directory can be a link. Reads no
+// file.
 bool MayHaveLinks(const Place& directory);
 
-// `files`, the store of `directory`, in which each source in its list stands
-// for the file that its link leads to. With `must_match`, all sources are
-// checked against their rows now.
+// Returns `files`, the store of `directory`, with every source in `list`
+// replaced by the file that its link leads to. With `must_match`, first checks
+// all sources against their rows.
 Result<std::shared_ptr<Store>> WithSources(std::shared_ptr<Store> files,
                                            const Place& directory,
                                            const DigestIndex& list,

@@ -198,7 +198,7 @@ TEST_F(DamagedFileTest, AMissingItemIsNamed) {
   }
 }
 
-// Nothing in such a directory shows any more that it was an item.
+// Without these files, nothing in the directory shows that it was an item.
 TEST_F(DamagedFileTest, AnItemThatLostAllItsHeadsIsNotLeftOut) {
   for (const char* name : {"_METADATA", "manifest.ocdbt", "_sharding"}) {
     fs::remove(FileOf(5, "state/" + std::string(name)));
@@ -206,7 +206,7 @@ TEST_F(DamagedFileTest, AnItemThatLostAllItsHeadsIsNotLeftOut) {
   ExpectDamage(PathOf(5), "state/_METADATA");
 }
 
-// The arrays by themselves would be a different tree than the saved one.
+// Reading only the arrays would give a different tree than the saved one.
 TEST_F(DamagedFileTest, ATreeThatLostItsMetadataIsNoBareDatabase) {
   fs::remove(FileOf(5, "state/_METADATA"));
   fs::remove(FileOf(5, "state/_sharding"));
@@ -247,7 +247,8 @@ TEST_F(DamagedFileTest, RemovedListsAreNotedAndAreDamage) {
   }
 }
 
-// As from stock Orbax, and from holdfast before its markers mentioned lists.
+// Stock Orbax writes such checkpoints, as did holdfast before its markers
+// mentioned lists.
 TEST_F(DamagedFileTest, WithoutAWordOfListsNothingIsNoted) {
   fs::remove(FileOf(5, "_HOLDFAST_DIGESTS"));
   fs::remove(FileOf(5, "state/_HOLDFAST_DIGESTS"));
@@ -425,8 +426,8 @@ TEST_F(DamagedObjectTest, DamageIsSeenInABucket) {
   EXPECT_TRUE(LoadStatus(root, asked).ok());
 }
 
-// The lists of a checkpoint are read once each, together with everything else
-// that opening reads.
+// Each list of a checkpoint is read once, together with everything else that
+// opening reads.
 TEST_F(DamagedObjectTest, ChecksCostNoRoundTripsOfTheirOwn) {
   mem_.bucket->ResetCounters();
   ASSERT_TRUE(OpenCheckpoint(Place("mem://test/run/7")).ok());

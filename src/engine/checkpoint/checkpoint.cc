@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Names similar to the wanted one, for the error message.
+// Returns names similar to the wanted name, for the error message.
 std::string CloseNames(const std::vector<LeafInfo>& leaves,
                        std::string_view name) {
   std::string text;
@@ -39,7 +39,7 @@ Status WrongKindError(const LeafInfo& leaf, const char* wanted) {
                               wanted);
 }
 
-// Ok when the box of `shape` at `origin` is inside the leaf.
+// Returns ok when the box of `shape` at `origin` is inside the leaf.
 Status CheckLeafBox(const LeafInfo& leaf, const Shape& origin,
                     const Shape& shape) {
   const size_t rank = leaf.shape.size();

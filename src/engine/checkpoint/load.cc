@@ -16,14 +16,15 @@
 namespace holdfast {
 namespace {
 
-// The wanted leaves of one item, and the memory for those that are arrays.
+// The wanted leaves of one item, and the memory for the arrays among them.
 struct ItemLoad {
   const Item* item;
   std::vector<const StoredLeaf*> leaves;
   std::vector<Array> arrays;  // empty Array for leaves without a layout
 };
 
-// The arrays that must be read; memory is allocated later.
+// Appends the arrays that must be read to `targets`. Their memory is allocated
+// later.
 Status AddTargets(const ItemLoad& load, std::vector<RestoreTarget>& targets) {
   for (const StoredLeaf* leaf : load.leaves) {
     HF_RETURN_IF_ERROR(leaf->problem);
@@ -33,7 +34,8 @@ Status AddTargets(const ItemLoad& load, std::vector<RestoreTarget>& targets) {
   return Status();
 }
 
-// Allocates every target's memory; `arrays` own it, one for each wanted leaf.
+// Allocates every target's memory. ItemLoad::arrays own it; they get one array
+// for each wanted leaf.
 Status AllocateArrays(std::vector<ItemLoad>& loads,
                       std::vector<RestoreTarget>& targets) {
   size_t next = 0;
@@ -154,7 +156,7 @@ Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
                                   const LoadOptions& options) {
   return CatchBadAlloc([&]() -> Result<LoadResult> {
     Result<LoadResult> result = LoadTree(checkpoint, options);
-    // It explains the failure.
+    // A replaced item explains the failure.
     if (!result.ok()) HF_RETURN_IF_ERROR(CheckStillThere(checkpoint.items()));
     return result;
   });

@@ -102,8 +102,9 @@ class TensorMapper {
     return Status();
   }
 
-  // The checkpoint's own reader decides which links may lead out of a
-  // checkpoint, and whether a view's source is unchanged.
+  // Checks that a file may be mapped. If it is outside the checkpoint's
+  // directory, the checkpoint's own reader decides: it knows which links may
+  // lead there, and whether a view's source is unchanged.
   Status CheckMayRead(const std::string& file, size_t i) const {
     std::error_code error, file_error;
     const fs::path root = fs::canonical(checkpoint_.info().path, error);
@@ -124,8 +125,8 @@ class TensorMapper {
     return Status();
   }
 
-  // A file that has replaced the opened one would be mapped in its place;
-  // reading notices that.
+  // Returns Unavailable if the opened file was replaced, because its
+  // replacement would be mapped instead. A read notices this.
   Status CheckStillThere() const {
     const size_t i = files_.begin()->second.places.front();
     const size_t rank = InfoOf(i).shape.size();

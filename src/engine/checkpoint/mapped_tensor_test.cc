@@ -25,7 +25,7 @@ Extent At(Shape origin, Shape shape, uint64_t offset) {
   return {{std::move(origin), std::move(shape)}, "f", offset, {}, false};
 }
 
-// Distinct values.
+// Returns an array of distinct values.
 Array Numbered(Shape shape) {
   std::vector<float> values(static_cast<size_t>(ElementCount(shape)));
   std::iota(values.begin(), values.end(), 0.0F);
@@ -61,9 +61,9 @@ TEST(PlainRun, SaysWhyThereIsNone) {
   EXPECT_THAT(WhyNotRun({4}, {At({0}, {4}, 2)}),
               HasSubstr("offset 2, no mult"));
   EXPECT_THAT(WhyNotRun({4}, {At({0}, {2}, 0), At({2}, {2}, 12)}),
-              HasSubstr("one behind the other"));
+              HasSubstr("chunks that are not contiguous"));
   EXPECT_THAT(WhyNotRun({4}, {At({0}, {2}, 8), At({2}, {2}, 0)}),
-              HasSubstr("one behind the other"));
+              HasSubstr("chunks that are not contiguous"));
   EXPECT_THAT(
       WhyNotRun({2, 4}, {At({0, 0}, {2, 2}, 0), At({0, 2}, {2, 2}, 16)}),
       HasSubstr("cut its rows"));

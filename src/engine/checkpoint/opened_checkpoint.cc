@@ -34,9 +34,10 @@ bool IsBare(const ItemPlace& item) {
   return item.kind != ItemKind::kPytree && item.kind != ItemKind::kJson;
 }
 
-// The first look may have been at a directory that a save had just made, or at
-// one that a removal was emptying: the files that identify a checkpoint are
-// written first, and removed last.
+// Checks that the directory still is what `found` says. The first look may have
+// been at a directory that a save had just made, or that a removal was
+// emptying. The files that identify a checkpoint are written first, and removed
+// last.
 Status CheckStillThat(const Place& place, const OpenOptions& options,
                       const FoundCheckpoint& found) {
   const std::vector<ItemPlace>& items = found.items;
@@ -90,7 +91,7 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
                                     : CheckStillThat(place, options, found);
   };
   const Status status = open_items();
-  // It also explains a failure.
+  // A replaced directory also explains a failure.
   HF_RETURN_IF_ERROR(CheckSamePlace(found.directory, id));
   HF_RETURN_IF_ERROR(status);
   return opened;
@@ -131,7 +132,7 @@ void OpenedCheckpoint::DescribeLeaves() {
   }
 }
 
-// Adds the contents of `_METADATA` besides its entries.
+// Adds to `info_` the contents of `_METADATA` other than its entries.
 void OpenedCheckpoint::AddItemInfo(const Item& item) {
   if (item.digests() != nullptr) {
     for (const SourceFile& row : item.digests()->sources()) {
@@ -226,7 +227,7 @@ Result<Stats> OpenedCheckpoint::DoReadInto(
   Run run(run_options, RequestsInFlight(targets));
   Stats stats;
   Result<RestorePlan> planned = PlanRestore(std::move(targets), run);
-  // It explains the failure.
+  // A replaced item explains the failure.
   if (!planned.ok()) HF_RETURN_IF_ERROR(CheckStillThere(items_));
   HF_ASSIGN_OR_RETURN(RestorePlan plan, std::move(planned));
   stats.plan_seconds = watch.Lap();

@@ -1,7 +1,8 @@
-// OpenedCheckpoint: the Checkpoint that Open returns for Orbax's formats, with
-// what loading and verifying need beyond the public interface; and Open, Load
-// and Verify for only those formats. (The public functions in
-// foreign/open/open.cc also support others.)
+// OpenedCheckpoint: the Checkpoint that Open returns for Orbax's formats. It
+// adds what loading and verifying need beyond the public interface.
+//
+// Also declares Open, Load and Verify for only these formats. (The public
+// functions in foreign/open/open.cc support other formats as well.)
 //
 // Thread-safety, ownership, errors: as holdfast/checkpoint.h.
 #pragma once
@@ -28,18 +29,18 @@ struct ItemEntries {
   std::vector<UnflattenEntry> entries;
 };
 
-// The things that an opener with these options must look for.
+// Returns what an open with these options must look for.
 LookFor LookForOf(const OpenOptions& options);
 
 class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
  public:
-  // leaves() stays empty until DescribeLeaves, so until then nothing that needs
-  // it may be called: a load does without it. LeafName, items and TreeOf work
-  // right away.
+  // leaves() is empty until DescribeLeaves is called, so functions that need
+  // leaves() must not be called before that. LeafName, items and TreeOf do not
+  // need it, and are enough for a load.
   static Result<std::unique_ptr<OpenedCheckpoint>> Open(
       const Place& place, const OpenOptions& options);
 
-  // Opens one item of which only these arrays are read.
+  // Returns a checkpoint of one item that is already open.
   static std::unique_ptr<OpenedCheckpoint> OfItem(std::unique_ptr<Item> item);
 
   void DescribeLeaves();
@@ -49,13 +50,14 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
                               uint64_t byte_count) const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
-  // leaves()[leaf], and the item that holds it.
+  // Returns the leaf that leaves()[leaf] describes, and the item that holds it.
   std::pair<const Item*, const StoredLeaf*> StoredLeafAt(size_t leaf) const {
     return leaves_[leaf];
   }
-  // leaves()[leaf].name.
+  // Returns what leaves()[leaf].name is after DescribeLeaves.
   std::string_view LeafName(size_t leaf) const;
-  // One tree from some or all items; the item's own tree if there is only one.
+  // Returns one tree of some or all items. If the checkpoint has a single item,
+  // it is that item's own tree.
   Result<Tree> TreeOf(std::vector<ItemEntries> items) const;
 
  protected:
@@ -68,7 +70,8 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
   OpenedCheckpoint() = default;
   void AddItem(std::unique_ptr<Item> item, bool name_it);
   void AddItemInfo(const Item& item);
-  // For a leaf without a layout: the old msgpack file holds its value inline.
+  // Returns the value of a leaf without a layout, which the old msgpack file
+  // holds inline.
   Result<ConstArrayView> ViewOfValue(size_t leaf) const;
 
   std::vector<std::unique_ptr<Item>> items_;
@@ -81,7 +84,7 @@ Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(
 
 Result<LoadResult> LoadCheckpoint(const Place& place,
                                   const LoadOptions& options = {});
-// REQUIRES: opened with options.open.
+// Loads an open checkpoint. REQUIRES: it was opened with options.open.
 Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
                                   const LoadOptions& options);
 

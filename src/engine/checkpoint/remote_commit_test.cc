@@ -1,5 +1,6 @@
-// Saves to object stores: what is left when a process dies, a request fails or
-// another process saves to the same path, at every request of a save.
+// Tests what a save to an object store leaves when a process dies, a request
+// fails, or another process saves to the same path, at each of the save's
+// requests.
 #include "engine/commit/remote_commit.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +37,7 @@ constexpr uint64_t kPointStep = 1;
 
 constexpr int64_t kElements = 40 << 10;  // more than one part of an upload
 
-// A tree with its number in each of its leaves.
+// Returns a tree with `number` in each of its leaves.
 Tree NumberedTree(int number) {
   std::vector<float> values(kElements);
   for (int64_t i = 0; i < kElements; ++i) {
@@ -51,7 +52,7 @@ Tree NumberedTree(int number) {
                      {"w", Tree::JaxArray(array)}});
 }
 
-// The leaves in order, arrays by their checksums.
+// Returns the leaves in order as text, with checksums in place of arrays.
 std::string TextOfTree(const Tree& tree) {
   if (!tree.is_leaf()) {
     std::string text = "{";
@@ -128,7 +129,8 @@ class RemoteCommitTest : public ::testing::TestWithParam<bool> {
     return "mem://two/run/" + name;
   }
 
-  // Names of all objects; for objects with random names, their directory.
+  // Returns the keys of all objects. An object with a random name is listed by
+  // its directory.
   std::multiset<std::string> Keys() const {
     std::multiset<std::string> keys;
     ListRequest request;
@@ -218,7 +220,7 @@ TEST_P(RemoteCommitTest, OverwritesAndClearsUp) {
   EXPECT_EQ(Keys(), keys);
 }
 
-// Not counting requests for its data file, which grows with the data.
+// Requests for the data file, which grows with the data, are not counted.
 TEST_P(RemoteCommitTest, CostsTheSameForAnyNumberOfLeaves) {
   const auto requests_of = [&](int leaf_count) {
     std::vector<Tree::Member> members;
@@ -268,7 +270,7 @@ TEST_P(RemoteCommitTest, RefusesRenames) {
   EXPECT_THAT(std::string(saved.message()), HasSubstr("kMarkerFile"));
 }
 
-// A directory that other tools have copied there opens by its path, but is not
+// A checkpoint that other tools have copied there opens by its path, but is not
 // a step.
 TEST_P(RemoteCommitTest, OpensByItsPathWhatHasNoMarker) {
   ASSERT_TRUE(SaveNumber(One("6"), 1).ok());
@@ -348,8 +350,8 @@ TEST_P(RemoteCommitTest, ADeadOverwriteLeavesTheOldOrTheNew) {
   RecordProperty("crash_points", static_cast<int>(point_count));
 }
 
-// One process takes over from another that died at request j, and dies as well,
-// at k.
+// One process dies at request j of its save. Another takes over, and dies at
+// its own request k.
 TEST_P(RemoteCommitTest, ADeadTakeOverIsTakenOver) {
   ASSERT_TRUE(SaveNumber(One("7"), 2).ok());
   const auto whole = Keys();
@@ -382,7 +384,8 @@ TEST_P(RemoteCommitTest, ADeadTakeOverIsTakenOver) {
 }
 
 // One request fails, before it acts or with its response lost, and the process
-// continues: its save succeeds or reports the reason, and then leaves nothing.
+// continues. Its save then either succeeds, or reports the reason and leaves
+// nothing.
 TEST_P(RemoteCommitTest, AFailedRequestLeavesTheOldOrTheNew) {
   for (const bool acts : {false, true}) {
     for (const bool is_overwrite : {false, true}) {
@@ -419,7 +422,7 @@ TEST_P(RemoteCommitTest, AFailedRequestLeavesTheOldOrTheNew) {
   }
 }
 
-// A client that resends failed requests never notices.
+// A save never notices failed requests that its client resends.
 TEST_P(RemoteCommitTest, ResentRequestsAreNoConflicts) {
   for (const bool acts : {false, true}) {
     for (uint64_t k = 1; k < 40; ++k) {
@@ -477,8 +480,8 @@ TEST_P(RemoteCommitTest, OfTwoSaversOneWins) {
   EXPECT_GT(first_wins, 0u);  // the second came while the first committed
 }
 
-// The same for two processes that replace a checkpoint: while the first moves
-// and removes objects, no other process takes over and loses its own objects.
+// The same, for two processes that replace a checkpoint. While the first moves
+// and removes objects, no other process may take over and lose its own objects.
 TEST_P(RemoteCommitTest, OfTwoOverwritersNoneDestroysTheOthers) {
   const std::string third = TextOfTree(NumberedTree(3));
   uint64_t refused_count = 0, second_wins = 0;
@@ -524,7 +527,7 @@ TEST_P(RemoteCommitTest, ARemovalLeavesWhatIsSavedThereSince) {
   ASSERT_TRUE(RemoveMarked(Place(One("7"))).ok());
   EXPECT_EQ(TextOfLoaded(One("7")), new_);
   ASSERT_TRUE(MarkForDeletion(Place(One("7"))).ok());
-  // While it runs, another process arrives and has to wait.
+  // While the removal runs, another process begins a save, and has to wait.
   SetLeaseSleepForTest([](double) {});
   Status second;
   one_->SetHook([&](BucketRequest kind, std::string_view) {
@@ -537,8 +540,8 @@ TEST_P(RemoteCommitTest, ARemovalLeavesWhatIsSavedThereSince) {
   EXPECT_EQ(memory_->object_count(), 0u);
 }
 
-// The second begins before the k-th request of the first, and pauses before its
-// own j-th until the first has ended.
+// The second save begins before the k-th request of the first save, and pauses
+// before its own j-th request until the first save has ended.
 TEST_P(RemoteCommitTest, OfTwoInterleavedSaversAtMostOneWins) {
   const uint64_t request_count =
       RequestsOf([&] { ASSERT_TRUE(SaveNumber(One("7"), 1).ok()); });
@@ -628,8 +631,8 @@ TEST_P(RemoteCommitTest, RefusesServersThatIgnoreConditions) {
   EXPECT_EQ(TextOfLoaded(One("7")), old_);
 }
 
-// The query is made with writes to the lease, which a rival may hold by then,
-// with any version, or have released.
+// A saver tests the server by writing to the lease file. By then a rival may
+// have taken the lease, with any version, or may have released it.
 TEST_P(RemoteCommitTest, AskingTheServerNeverTakesALeaseFromARival) {
   const std::string key = "run/7/_HOLDFAST_SAVE";
   for (int i = 0; i < 100; ++i) {
@@ -643,7 +646,8 @@ TEST_P(RemoteCommitTest, AskingTheServerNeverTakesALeaseFromARival) {
         });
     int put_count = 0;
     fresh->SetHook([&](BucketRequest kind, std::string_view at) {
-      // Taken, tested for absence, and now with a version.
+      // The first put took the lease, the second tested for absence, and this
+      // third one names a version.
       if (kind != BucketRequest::kPut || at != key || ++put_count != 3) {
         return Status();
       }
@@ -699,7 +703,8 @@ TEST_P(RemoteCommitTest, WaitsForWhoCommitsAndThenSeesTheMarker) {
   });
   const Status first = (*begun)->Finish({}, "{}", "marker");
   one_->SetHook(nullptr);
-  // It paused for more than a minute, and the other did not wait forever.
+  // The first save paused for more than a minute, and the second did not wait
+  // forever.
   EXPECT_EQ(sleep_count, 60);
   EXPECT_TRUE(second.ok()) << second.ToString();
   EXPECT_FALSE(first.ok());

@@ -165,7 +165,7 @@ TEST_F(RemoteReadTest, LoadsWhatWasSaved) {
   }
 }
 
-// Requests wait for each other: if sent one by one they would never end.
+// The requests wait for each other: sent one by one, they would never end.
 TEST_F(RemoteReadTest, ManyRequestsAreInFlight) {
   const Tree tree = ManyLeaves(64);
   SaveOptions options;
@@ -213,7 +213,7 @@ TEST_F(RemoteReadTest, LargeChunksComeInPlaceAndInParts) {
 }
 
 TEST_F(RemoteReadTest, ARowOfASubChunkedArrayTakesFewRequests) {
-  // Cut into chunks of 1 MiB along the rows.
+  // The array is cut into chunks of 1 MiB along the rows.
   const Tree tree =
       Tree::Dict({{"w", Tree(CountingArray(DType::kFloat32, {512, 8192}))}});
   for (const int zarr_format : {2, 3}) {

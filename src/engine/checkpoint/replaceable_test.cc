@@ -115,7 +115,7 @@ TEST_F(ReplaceableTest, HandlersWriteWhatTheyLikeIntoTheirItems) {
   Put("state/x");
   Put("unknown/x");
   ExpectRefused("unknown/x");
-  // A single item of such a handler.
+  // The checkpoint is a single item of such a handler.
   Put("_CHECKPOINT_METADATA", R"({"item_handlers": "my.Handler"})");
   Put("anything.pb");
   ExpectReplaced();

@@ -1,7 +1,7 @@
 // Calls CheckStillThere for all items of a checkpoint.
 //
 // Thread-safety: any thread.
-// Errors: Unavailable if one of them was replaced since it was opened.
+// Errors: Unavailable if an item was replaced since it was opened.
 #pragma once
 
 #include <memory>

@@ -14,8 +14,8 @@ namespace {
 
 LeafExtents WhyNot(std::string why) { return {std::move(why), {}}; }
 
-// The bytes that follow the single raw chunk of a shard: one index row for each
-// chunk, and the index's checksums.
+// Returns the number of bytes after the single raw chunk of a shard: its index
+// row and the index's checksums. Returns nullopt for any other shard.
 std::optional<uint64_t> ShardIndexBytes(const zarr::ArrayMetadata& metadata) {
   const zarr::ShardingParams& sharding = *metadata.sharding;
   const Shape shard =
@@ -27,8 +27,8 @@ std::optional<uint64_t> ShardIndexBytes(const zarr::ArrayMetadata& metadata) {
   return 16 + 4 * static_cast<uint64_t>(sharding.index_crc32c_count);
 }
 
-// Strides between the elements of a complete chunk, in bytes, by axes of the
-// array.
+// Returns the strides between the elements of a complete chunk, in bytes, by
+// axes of the array.
 Shape ChunkStrides(const zarr::ArrayMetadata& metadata) {
   const std::vector<int> order = ChunkPermutation(metadata);
   const Shape stored = ContiguousStrides(
@@ -40,7 +40,7 @@ Shape ChunkStrides(const zarr::ArrayMetadata& metadata) {
 
 PlainRun NoRun(std::string why) { return {std::move(why), "", 0}; }
 
-// Whether the box's elements are contiguous in an array of `shape`.
+// Returns whether the box's elements are contiguous in an array of `shape`.
 bool IsRunOf(const Shape& shape, const Box& box) {
   size_t d = 0;
   while (d < shape.size() && box.shape[d] == 1) ++d;
@@ -49,7 +49,7 @@ bool IsRunOf(const Shape& shape, const Box& box) {
                     shape.begin() + d + 1);
 }
 
-// The index of the box's first element, in C order.
+// Returns the index of the box's first element, in C order.
 uint64_t FirstElement(const Shape& shape, const Box& box) {
   uint64_t number = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -59,11 +59,12 @@ uint64_t FirstElement(const Shape& shape, const Box& box) {
   return number;
 }
 
-// Why an extent's elements differ in memory from those in its file.
+// Returns why an extent's elements are not in its file as they would be in
+// memory; "" if they are.
 std::string WhyNotPlain(DType dtype, const Shape& shape, const Extent& extent) {
   if (extent.is_big_endian && DTypeBytes(dtype) > 1) return "big endian";
   if (!IsPlainRange(extent, dtype, extent.box)) {
-    return "its elements lie in another order, or apart";
+    return "its elements are in another order, or not contiguous";
   }
   return IsRunOf(shape, extent.box) ? "" : "in chunks that cut its rows";
 }
@@ -75,7 +76,7 @@ Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf) {
     return stored->ExtentsOf(leaf);
   }
   return WhyNot("the format " + checkpoint.info().format +
-                " does not say where its elements lie");
+                " does not say where its elements are");
 }
 
 const ValueDigest* DigestOf(const Checkpoint& checkpoint,
@@ -96,7 +97,7 @@ Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
   uint64_t index_bytes = 0;
   if (metadata.sharding) {
     const std::optional<uint64_t> bytes = ShardIndexBytes(metadata);
-    if (!bytes) return WhyNot("several chunks a shard");
+    if (!bytes) return WhyNot("several chunks per shard");
     index_bytes = *bytes;
   }
   HF_RETURN_IF_ERROR(CheckChunkCount(array.name, layout.grid.ChunkCount()));
@@ -109,7 +110,7 @@ Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
         zarr::ChunkKey(std::string(array.prefix), metadata, index);
     Result<ObjectLocation> place = home.array_store().Locate(key);
     if (place.ok() && place->byte_count == kToEnd) {
-      // A separate file, which may not exist.
+      // The chunk is a separate file, which may not exist.
       const Result<ObjectInfo> file = place->store->Stat(place->key);
       if (!file.ok()) place = file.status();
       if (file.ok()) place->byte_count = file->byte_count - place->offset;
@@ -135,7 +136,7 @@ Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
 PlainRun RunOf(DType dtype, const Shape& shape,
                std::span<const Extent> extents) {
   if (DTypeBits(dtype) < 8) return NoRun("elements narrower than a byte");
-  // The bytes of bools are checked only by readers.
+  // Only readers check the bytes of bools.
   if (dtype == DType::kBool) dtype = DType::kUint8;
   const auto element_bytes = static_cast<uint64_t>(DTypeBytes(dtype));
   std::vector<std::pair<uint64_t, const Extent*>> parts;  // by first element
@@ -154,7 +155,7 @@ PlainRun RunOf(DType dtype, const Shape& shape,
     if (first != done) return NoRun("parts of it are in no file");
     if (extent->file != front.file) return NoRun("in several files");
     if (extent->offset != front.offset + done * element_bytes) {
-      return NoRun("in chunks that do not lie one behind the other");
+      return NoRun("in chunks that are not contiguous");
     }
     done += static_cast<uint64_t>(ElementCount(extent->box.shape));
   }

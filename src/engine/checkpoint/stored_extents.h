@@ -1,5 +1,5 @@
 // StoredExtents: an additional interface of Checkpoints whose arrays are stored
-// in files as they are in memory; it returns where.
+// in files as they are in memory. It returns where the arrays are.
 //
 // Views refer to those bytes instead of copying them.
 // Thread-safety, ownership: as the Checkpoint's.
@@ -31,11 +31,11 @@ class StoredExtents {
  public:
   virtual ~StoredExtents() = default;
   // `leaf` must be an array with elements that can be read. Reads at most
-  // metadata. Errors: those of that metadata.
+  // metadata, and returns the errors of that.
   virtual Result<LeafExtents> ExtentsOf(size_t leaf) const = 0;
-  // The checkpoint's own checksums for a range of one of its files; null if it
-  // has none for exactly these bytes, or was opened without checksums. Borrowed
-  // from the checkpoint.
+  // Returns the checkpoint's own checksums for a range of one of its files;
+  // null if it has none for exactly these bytes, or was opened without
+  // checksums. Borrowed from the checkpoint.
   virtual const ValueDigest* DigestOf(const std::string& /*file*/,
                                       uint64_t /*offset*/,
                                       uint64_t /*byte_count*/) const {
@@ -43,28 +43,30 @@ class StoredExtents {
   }
 };
 
-// The extents of leaf `leaf` in any checkpoint; for a checkpoint that is not a
-// StoredExtents, says why not.
+// Returns the extents of a leaf of any checkpoint. Sets `why_not` if the
+// checkpoint is not a StoredExtents.
 Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf);
 const ValueDigest* DigestOf(const Checkpoint& checkpoint,
                             const std::string& file, uint64_t offset,
                             uint64_t byte_count);
 
-// The extents of a zarr array, one per chunk.
+// Returns the extents of a zarr array, one per chunk.
 Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
                                     const ReadableArray& array);
 
 // The location of all elements of a leaf, if they are contiguous in one file,
 // as they are in memory.
 struct PlainRun {
-  std::string why_not;  // empty: they are
+  std::string why_not;  // empty if they are
   std::string file;
   uint64_t offset = 0;
 };
-// REQUIRES: an array with elements; extents that are disjoint boxes inside it.
+// Returns where all elements of an array are. REQUIRES: the array has elements,
+// and `extents` are disjoint boxes inside it.
 PlainRun RunOf(DType dtype, const Shape& shape,
                std::span<const Extent> extents);
-// Only runs that can be used in place: aligned, and not of bools.
+// Like RunOf, but only accepts runs that can be used in place: aligned, and not
+// of bools.
 PlainRun PlainRunOf(DType dtype, const Shape& shape,
                     std::span<const Extent> extents);
 

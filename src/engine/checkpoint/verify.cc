@@ -76,7 +76,7 @@ class Verifier {
     return Status();
   }
 
-  // Whether the requested item is the only thing that was not found.
+  // Returns whether the requested item is the only thing that was not found.
   bool LacksItem(const Place& place, const Status& status) const {
     if (options_.item.empty() || status.code() != StatusCode::kNotFound) {
       return false;
@@ -102,7 +102,7 @@ class Verifier {
     return text.starts_with(root) ? text.substr(root.size()) : text;
   }
 
-  // A checkpoint of items also has files outside them.
+  // Verifies the files outside the items, which only a checkpoint of items has.
   Status VerifyRootFiles() {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
@@ -124,16 +124,17 @@ class Verifier {
                 text.ok() ? parse(text->view()) : text.status());
   }
 
-  // Checked by all lists that include the directory's files; for an item of a
-  // checkpoint only by its own list, because the checkpoint's was checked
-  // before.
+  // Returns the directory's files with all lists that include them. For an item
+  // of a checkpoint, returns only its own list, because the checkpoint's list
+  // was checked before.
   Result<CheckedFiles> ListsOf(const Place& directory) const {
     return directory.path() == place_.info.path
                ? CheckedFiles::OfItem(directory)
                : CheckedFiles::OfDirectory(directory.OpenStore());
   }
 
-  // Returns the lists, if they can be trusted.
+  // Verifies the files that the lists name. Returns the lists, or nullopt if
+  // they are damaged.
   Result<std::optional<CheckedFiles>> VerifyListedFiles(
       const Place& directory) {
     Result<CheckedFiles> files = ListsOf(directory);
@@ -161,8 +162,8 @@ class Verifier {
     return std::optional<CheckedFiles>(std::move(files).value());
   }
 
-  // Checks that the nodes of databases are those that were saved: nodes of
-  // another save would have valid checksums of their own.
+  // Checks that the nodes of databases are the saved ones. Nodes of another
+  // save would have valid checksums of their own.
   Status VerifyNodes(const Place& directory, Store& store,
                      const DigestIndex& digests) {
     for (const ValueDigest& row : digests.values()) {
@@ -180,7 +181,7 @@ class Verifier {
     return Status();
   }
 
-  // The files outside a view that it refers to.
+  // Verifies the sources of a view: the files outside it that it refers to.
   Status VerifySources(const Place& directory, const DigestIndex& digests) {
     for (const SourceFile& row : digests.sources()) {
       if (!share_.Takes(row.path, 0)) continue;
@@ -212,14 +213,15 @@ class Verifier {
       HF_RETURN_IF_ERROR(Note("", Relative(place.directory, kManifestFile),
                               (*item)->database()->CheckAll(&run_.cancel())));
     }
-    // Their values are in files that are either in a list of checksums, or in
-    // none.
+    // Small values are in files of the item. Either a list covers all of these
+    // files, or none does.
     const DigestIndex* const own = files ? files->own() : nullptr;
     if (!IsListed(place, own, kTreeMetadataFile)) NoteSmallUnchecked(**item);
     return VerifyLeaves(**item, own);
   }
 
-  // Whether the item's list, or the checkpoint's, covers all bytes of the file.
+  // Returns whether the item's list, or the checkpoint's, covers all bytes of
+  // the file.
   bool IsListed(const ItemPlace& item, const DigestIndex* own,
                 std::string_view file) const {
     if (own != nullptr && own->HasFile(file)) return true;
@@ -237,8 +239,8 @@ class Verifier {
     }
   }
 
-  // With the leaf name of the checkpoint: it includes the item's name if there
-  // are several items.
+  // Adds the leaf to `unchecked_`, under its name in the checkpoint. That name
+  // includes the item's if there are several items.
   void NoteUnchecked(const ItemPlace& item, std::string_view leaf) {
     if (unchecked_ == nullptr) return;
     const bool is_named = place_.items.size() > 1;
@@ -259,7 +261,8 @@ class Verifier {
     return Note(place.name, Relative(place.directory, place.json_file), status);
   }
 
-  // Files on which no value depends, but a restore by Orbax does.
+  // Verifies files on which no value depends, but on which a restore by Orbax
+  // does.
   Status VerifySideFiles(const Place& directory) {
     HF_RETURN_IF_ERROR(
         VerifyIfThere(directory, kShardingFile, [](std::string_view text) {
@@ -279,7 +282,7 @@ class Verifier {
     return can_list ? Note("", Relative(directory, prefix), listed) : Status();
   }
 
-  // Each process's own database, which the merged one refers to.
+  // Verifies the processes' own databases, to which the merged one refers.
   Status VerifyProcessDatabases(const Place& directory) {
     const Result<std::vector<std::string>> names = ListDirectory(directory);
     // A web server cannot list; opening the path reports if nothing exists
@@ -334,8 +337,8 @@ class Verifier {
     return Status();
   }
 
-  // Its files are checked if they are listed; only its handler knows which
-  // files are its own.
+  // Notes that a TypeHandler stored the leaf. Its files are checked if they are
+  // listed, but only the handler knows which files they are.
   void NoteExternal(const Item& item, const StoredLeaf& leaf) {
     const std::string& item_name = item.place().name;
     report_.notes.push_back(
@@ -352,7 +355,8 @@ class Verifier {
     uint64_t byte_count = 0;  // decoded, at most
   };
 
-  // The runs of this process. Large arrays are divided among all workers.
+  // Returns the runs of this process. Large arrays are divided among all
+  // workers.
   Result<std::vector<ChunkRun>> MakeChunkRuns(
       const std::vector<const StoredLeaf*>& arrays, const Item& item) {
     std::vector<ChunkRun> runs;
@@ -377,8 +381,8 @@ class Verifier {
     }
   }
 
-  // Metadata may claim a grid of any size, but only written chunks are stored:
-  // so the stored keys are read, not the grid.
+  // Adds runs for the chunks that are stored. Metadata may claim a grid of any
+  // size, so the stored keys are listed instead of walking the grid.
   Status AddStoredChunks(const Item& item, const StoredLeaf& leaf,
                          std::vector<ChunkRun>& runs) {
     const ArrayLayout& layout = *leaf.layout;
@@ -495,8 +499,8 @@ class Verifier {
                 value->offset);
   }
 
-  // Whether decoding the chunk has compared it with a checksum inside the
-  // chunk.
+  // Returns whether decoding the chunk has compared it with a checksum inside
+  // the chunk.
   static bool HasOwnChecksum(const ArrayLayout& layout,
                              std::string_view encoded) {
     if (layout.known_by == ValueKnownBy::kCrc32cEnd) return true;
@@ -506,8 +510,9 @@ class Verifier {
     return frame.ok() && frame->has_checksum;
   }
 
-  // Allocates no more memory than the stored bytes can decode to. A shard may
-  // leave out chunks that equal the fill value, so only the machine limits it.
+  // Checks that the stored bytes can decode to the claimed size, before memory
+  // is allocated for it. A shard may leave out chunks that equal the fill
+  // value, so only the machine's memory limits it.
   static Status CheckClaimedSize(const ArrayLayout& layout,
                                  uint64_t stored_bytes, uint64_t byte_count) {
     if (byte_count > PhysicalMemoryBytes()) {
@@ -567,7 +572,8 @@ class Verifier {
   VerifyReport report_;
 };
 
-// Noted once, with the count: it is a property of the format, not damage.
+// Adds one note for all chunks without a checksum, since this is a property of
+// the format, not damage.
 void NoteUncheckedChunks(VerifyReport& report) {
   const uint64_t count = report.chunk_count - report.checksummed_chunk_count;
   if (count == 0) return;

@@ -1,11 +1,11 @@
-// Divides the checks of a checkpoint among several processes, and merges their
-// reports into one.
+// Divides the checks of a checkpoint among several processes, and merges the
+// processes' reports into one.
 //
 // Each process goes through the same units of work in the same order and takes
 // some of them, so that the bytes are divided evenly. A digest of the units
-// then proves that all processes saw the same ones: damage that hides a unit
-// from one process, or a checkpoint that changes meanwhile, would leave work
-// that no process does.
+// then proves that all processes saw the same units. If damage hid a unit from
+// one process, or the checkpoint changed during the work, some unit might be
+// checked by no process.
 // Thread-safety: one thread per WorkShare; pure functions. Units: bytes.
 // Errors: DataLoss for bytes that are not a report; FailedPrecondition naming
 // the ranks that saw different units.
@@ -26,8 +26,8 @@ class WorkShare {
   // REQUIRES: 0 <= rank < rank_count.
   WorkShare(int64_t rank, int64_t rank_count);
 
-  // Whether this process does the unit, which goes to the process with the
-  // least work so far.
+  // Returns whether this process does the unit. A unit goes to the process with
+  // the least work so far.
   bool Takes(std::string_view unit, uint64_t byte_count);
   uint64_t digest() const { return digest_; }
 
@@ -45,7 +45,7 @@ struct ShareReport {
 std::string EncodeShareReport(const ShareReport& share);
 Result<ShareReport> DecodeShareReport(std::string_view bytes);
 
-// Merges the reports of all ranks, in the order of ranks. Damage that several
+// Merges the reports of all ranks, which are in rank order. Damage that several
 // ranks found counts once. `path` is for messages.
 Result<VerifyReport> MergeShareReports(std::vector<ShareReport> shares,
                                        std::string_view path);
@@ -60,7 +60,8 @@ Result<VerifyReport> VerifyInShares(
 // is neither is returned instead, and ends the verification.
 Status AddFinding(Damage finding, VerifyReport& report);
 
-// Sorts both by leaf, file and offset, since workers find them in any order.
+// Sorts the report's findings by leaf, file and offset, since workers find them
+// in any order.
 void SortFindings(VerifyReport& report);
 
 }  // namespace holdfast

@@ -1,6 +1,6 @@
 // VerifyCheckpoint for callers that must know what it could not check.
 //
-// Thread-safety, errors: of VerifyCheckpoint (opened_checkpoint.h).
+// Thread-safety, errors: as VerifyCheckpoint (opened_checkpoint.h).
 #pragma once
 
 #include <set>
@@ -11,8 +11,9 @@
 
 namespace holdfast {
 
-// `unchecked`, unless null, receives the names, as in Open, of leaves with
-// bytes that no checksum covered; only those in this process's share.
+// Like VerifyCheckpoint. Also adds to `unchecked`, unless null, the names of
+// leaves with bytes that no checksum covered, as Open names them. Covers only
+// this process's share of the work.
 Result<VerifyReport> VerifyNotingUnchecked(const Place& place,
                                            const OpenOptions& options,
                                            const RunOptions& run,

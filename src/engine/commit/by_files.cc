@@ -31,7 +31,7 @@ void SayOnce(const Place& place) {
   static std::once_flag said;
   std::call_once(said, [&] {
     std::fprintf(stderr,
-                 "holdfast: %s: this file system renames no directories; "
+                 "holdfast: %s: this file system cannot rename directories; "
                  "checkpoints there are put in place file by file, and %s "
                  "says that one is complete\n",
                  place.parent().path().c_str(),
@@ -39,8 +39,9 @@ void SayOnce(const Place& place) {
   });
 }
 
-// Writes the `_CHECKPOINT_METADATA` of a checkpoint that was only begun, made
-// from that of `source`; writes nothing if `source` has none.
+// Writes to `target` the `_CHECKPOINT_METADATA` of `source`, but without the
+// commit time, as for a checkpoint that was only begun. Writes nothing if
+// `source` has none.
 Status WriteBegunMetadata(const Place& source, FileStore& target) {
   FileStore store(source.path());
   const auto text = store.Read(kCheckpointMetadataFile);
@@ -103,7 +104,7 @@ class FilesMover {
     return local::SyncDirectory(root);
   }
 
-  // Gives the directory the permissions of its original.
+  // Creates the directory with the permissions of its original.
   Status MakeDirectory(const std::string& name) {
     const std::string made = target_ + "/" + name;
     HF_RETURN_IF_ERROR(local::CreateDirectoryNew(made));
@@ -136,7 +137,8 @@ class FilesMover {
     return kind == local::PathKind::kFile ? local::SyncFile(to) : Status();
   }
 
-  // Once the metadata is written, the target is a checkpoint.
+  // Writes the last two files. Once the metadata is written, the target is a
+  // checkpoint.
   Status Finish(FileStore& store) {
     FileStore from(source_);
     for (const std::string_view name :

@@ -3,7 +3,7 @@
 //
 // Until every file has arrived, the new directory is marked as begun and not
 // committed (IsBegunOnly), provided that the source has `_CHECKPOINT_METADATA`.
-// The first time that a process does this it reports it on stderr.
+// When a process does this for the first time, it prints a note to stderr.
 // Thread-safety: any thread; the caller holds the locks of both directories.
 // Errors: AlreadyExists (the target exists), those of the file system. After an
 // error nothing is left at the target.
@@ -22,15 +22,15 @@ Result<DirectoryLock> CopyByFiles(const Place& source, const Place& target);
 // source.
 Result<DirectoryLock> MoveByFiles(const Place& source, const Place& target);
 
-// Calls PublishDirectory, or, where directories cannot be renamed, copies by
-// files and removes `source`. The caller owns the names of both checkpoints.
+// Calls PublishDirectory. If directories cannot be renamed there, copies by
+// files instead and removes `source`. The caller must own both names.
 Status GiveName(const Place& source, const Place& target);
 
 // Makes readers stop treating the directory as a checkpoint.
 Status MarkBegunOnly(const Place& directory);
-// Durably removes everything in such a directory except the file that marks it
-// as begun, so that even after a loss of power the rest is recognised as a
-// leftover.
+// Durably removes everything in a directory that is marked as begun, except the
+// file that marks it. After a power loss in between, the rest is still
+// recognized as a leftover.
 Status EmptyBegunOnly(const Place& directory);
 
 }  // namespace holdfast

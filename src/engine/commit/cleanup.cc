@@ -21,8 +21,9 @@ Result<bool> IsDirectoryItself(const Place& place) {
   return kind == PathKind::kDirectory;
 }
 
-// Taking the lease makes a saver that still writes there notice that its save
-// is over. A checkpoint that was committed just now stays.
+// Removes a leftover in an object store. Taking its lease makes a saver that
+// still writes there notice that its save is over. A checkpoint that was
+// committed just now stays.
 Status RemoveLeased(const Place& place, CleanupResult& result) {
   HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(place));
   if (HasCommitMarker(place)) return lease.Release();
@@ -37,7 +38,7 @@ Status Recover(const Place& replaced, const Place& final_place,
                CleanupResult& result) {
   std::optional<SaveLease> lease;
   MayGoOn keeps_lease;
-  // Meanwhile the lease of the final path keeps a new save away.
+  // The lease of the final path keeps a new save away until the end.
   if (!final_place.can_rename()) {
     HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_place));
     HF_RETURN_IF_ERROR(lease->BeginCommit());
@@ -61,7 +62,8 @@ bool IsLeftover(const Place& place, CommitMode mode) {
           IsBegunOnly(place));
 }
 
-// Checks again under the lock: the save may have committed in the meantime.
+// Removes a leftover that no process has locked. Checks again under the lock,
+// because the save may have committed in the meantime.
 Status RemoveUnlocked(const Place& place, CommitMode mode,
                       CleanupResult& result) {
   HF_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(place.path()));
@@ -80,8 +82,8 @@ Status Clean(const Place& place, CommitMode mode, CleanupResult& result) {
                             : RemoveLeased(place, result);
 }
 
-// Directories that may be leftovers. In an object store one listing decides;
-// all later steps check again.
+// Returns the directories that may be leftovers. In an object store, one
+// listing decides this; all later steps check again.
 Result<std::vector<std::string>> Candidates(const Place& root,
                                             CommitMode mode) {
   const LookScope scope(root);

@@ -22,9 +22,11 @@
 namespace holdfast {
 namespace {
 
-// Limits retries: a rival may delete the checkpoint to be replaced repeatedly.
+// Limits retries, since rivals may again and again delete the checkpoint that
+// is to be replaced.
 constexpr int kPublishAttempts = 100;
 
+// Checks that a save with these options may replace `place`.
 // REQUIRES: `place` is a directory.
 Status CheckMayReplaceBy(const Place& place, const CommitOptions& options) {
   if (options.overwrite) {
@@ -54,7 +56,7 @@ Status RemoveLeftover(const Place& directory) {
   // A running save holds this lock, so only leftovers of dead saves are
   // removed.
   Result<DirectoryLock> lock = DirectoryLock::Take(directory.path());
-  // Its save has just ended, or another process is cleaning up.
+  // The save has just ended, or another process is cleaning up.
   if (lock.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(lock.status());
   return lock->Remove(directory.path());
@@ -166,8 +168,8 @@ Status PendingCheckpoint::BeginInPlace() {
   return SyncDirectory(final_place_.parent());
 }
 
-// Handles a replaceable directory at the final path. The leftover of a dead
-// save is removed instead of put aside.
+// Puts a replaceable directory at the final path aside, or removes it if it is
+// the leftover of a dead save.
 Status PendingCheckpoint::PutAsideOrRemove() {
   HF_ASSIGN_OR_RETURN(replaced_, DirectoryLock::Take(final_place_.path()));
   // Another save may have ended since the earlier check.
@@ -177,7 +179,8 @@ Status PendingCheckpoint::PutAsideOrRemove() {
 }
 
 Status PendingCheckpoint::PutAside() {
-  // No delta commits on the old checkpoint between this check and the rename.
+  // With this lock, no delta based on the old checkpoint commits between this
+  // check and the rename.
   const ReferenceLock lock(final_place_.parent());
   HF_RETURN_IF_ERROR(CheckNothingNeeds(final_place_, options_.result_id));
   replaced_at_ = ReplacedPlace(final_place_).path();
@@ -186,8 +189,9 @@ Status PendingCheckpoint::PutAside() {
                                                         : put_aside;
 }
 
-// A private directory must be private from the start. Its exact permissions are
-// set when it is complete, because they may forbid writing.
+// Creates directory(). If it is to be private, it must be so from the start.
+// Its exact permissions are set when it is complete, because they may forbid
+// writing.
 Status PendingCheckpoint::MakeDirectory() {
   HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(directory()));
   HF_RETURN_IF_ERROR(access_.CloseWhileItGrows(directory()));
@@ -213,9 +217,10 @@ PendingCheckpoint::~PendingCheckpoint() {
   });
 }
 
-// Best effort: the next save to this path recognises leftovers and removes
-// them. The marker is removed first, so that a half-removed directory is not
-// taken for a checkpoint.
+// Removes the directory and restores the replaced checkpoint. Best effort: the
+// next save to this path recognizes leftovers and removes them. The marker is
+// removed first, so that a half-removed directory is not taken for a
+// checkpoint.
 void PendingCheckpoint::Abort() {
   const Result<bool> is_ours = lock_.IsAt(directory());
   if (is_ours.ok() && *is_ours) {
@@ -267,9 +272,10 @@ Status PendingCheckpoint::Commit() {
   return removed.ok() ? replaced : removed;
 }
 
-// After the exchange the replaced checkpoint has the temporary name, or the
-// name for checkpoints moved aside, and is locked: until it is removed, no
-// other process takes it for a leftover or uses its name.
+// Gives the new checkpoint its name. If it replaces another checkpoint, that
+// one then has the temporary name, or the name for checkpoints moved aside. It
+// stays locked until it is removed, so that no other process takes it for a
+// leftover or uses its name.
 Status PendingCheckpoint::Publish() {
   for (int attempt = 0; attempt < kPublishAttempts; ++attempt) {
     const Status published = PublishDirectory(directory_, final_place_);
@@ -301,8 +307,9 @@ Status PendingCheckpoint::Publish() {
   return DestinationExistsError(final_place_);
 }
 
-// As in an object store, the copy of the old checkpoint is complete before its
-// original is removed, and both have the marker until then.
+// Puts the old checkpoint aside on a file system that cannot rename
+// directories. As in an object store, its copy is complete before the original
+// is removed, and both have the marker until then.
 Status PendingCheckpoint::PutAsideByFiles() {
   HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_place_));
   if (holds_nothing || IsBegunOnly(final_place_)) {
@@ -331,7 +338,8 @@ Status PendingCheckpoint::PublishByFiles() {
   return Status();
 }
 
-// Links the other files into the new directory before it takes the path.
+// Links the files that do not belong to the old checkpoint into the new
+// directory, before it takes the path.
 Status PendingCheckpoint::KeepOtherFiles() {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> others,
                       OtherFiles(final_place_));
@@ -349,8 +357,8 @@ Status PendingCheckpoint::KeepOtherFiles() {
   return Status();
 }
 
-// The names may have changed although the call failed, for example if only
-// their sync failed. A failed save must not be visible.
+// Undoes a rename that failed. The names may have changed nevertheless, for
+// example if only their sync failed, but a failed save must not be visible.
 void PendingCheckpoint::UndoRename() {
   const Result<bool> is_visible = lock_.IsAt(final_path());
   if (!is_visible.ok() || !*is_visible) return;
@@ -360,7 +368,7 @@ void PendingCheckpoint::UndoRename() {
   }
   const Status undone = PublishDirectory(final_place_, directory_);
   if (undone.code() != StatusCode::kAlreadyExists) return;
-  // A rival has taken the temporary name meanwhile.
+  // A rival has taken the temporary name in the meantime.
   const std::string aside = directory() + "-" + std::to_string(::getpid());
   (void)PublishDirectory(final_place_, Place(aside));
   (void)lock_.Remove(aside);

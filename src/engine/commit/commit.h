@@ -1,4 +1,4 @@
-// PendingCheckpoint: a checkpoint directory that does not count yet.
+// PendingCheckpoint: the directory of a checkpoint that is not committed yet.
 //
 // Files are written below directory(). Commit turns them into a checkpoint;
 // destruction without Commit removes them and restores whatever was at the
@@ -17,19 +17,21 @@
 // writes the new one.)
 //
 // In object stores only kMarkerFile is possible. remote_commit.h does all of
-// this there; the caller writes the last two files through remote(), before
+// this there, and the caller writes the last two files through remote() before
 // Commit.
 //
 // Atomicity is guaranteed unconditionally, durability only if everything below
 // directory() was synced before. A lock (stores/storage/directory_lock.h) on
 // directory() keeps a second save to the same path out; a directory left behind
 // by a dead process is removed. A directory to be replaced is locked before it
-// is renamed, and stays locked until it is removed: of two savers one may fail,
-// and the checkpoint that remains is complete. Thread-safety: one thread.
+// is renamed, and stays locked until it is removed. If two savers compete, one
+// may fail, but the checkpoint that remains is complete.
+//
+// Thread-safety: one thread.
 // Ownership: owns the directory until Commit. Errors: AlreadyExists
 // (`Destination P already exists.`, or another save is running),
 // InvalidArgument (kRename in an object store), FailedPrecondition (overwrite
-// of something other than a checkpoint, or of one that neighbouring checkpoints
+// of something other than a checkpoint, or of one that neighboring checkpoints
 // refer to; directory() no longer exists at Commit), and those of the file
 // system.
 #pragma once
@@ -50,22 +52,22 @@
 namespace holdfast {
 
 struct CommitOptions {
-  // An existing checkpoint (or an empty directory) is replaced at Commit;
-  // nothing else ever is.
+  // Replaces an existing checkpoint (or an empty directory) at Commit. Anything
+  // else is never replaced.
   bool overwrite = false;
   CommitMode mode = CommitMode::kAuto;
-  // As SaveOptions::directory_mode.
+  // Like SaveOptions::directory_mode.
   std::optional<uint32_t> directory_mode;
   // Replaces an empty directory even without `overwrite`.
   bool takes_empty_directory = false;
-  // As PendingSaveOptions.
+  // Like the members of PendingSaveOptions.
   std::string result_id;
   std::function<Status()> may_commit;
   bool keeps_other_files = false;
 };
 
-// The directory that holds the files of a save to `final_path` until it is
-// committed.
+// Returns the directory that holds the files of a save to `final_path` until it
+// is committed.
 Place PendingDirectory(const Place& final_place, CommitMode mode);
 
 class PendingCheckpoint {
@@ -79,20 +81,20 @@ class PendingCheckpoint {
 
   const std::string& directory() const { return directory_.path(); }
   const std::string& final_path() const { return final_place_.path(); }
-  // Whether the marker commits the checkpoint, so that everything else must be
-  // durable before the marker is written.
+  // Returns whether the marker commits the checkpoint. If so, everything else
+  // must be durable before the marker is written.
   bool is_committed_by_marker() const {
     return options_.mode == CommitMode::kMarkerFile;
   }
 
-  // Null for paths of a file system.
+  // Returns null for a path in a file system.
   RemoteCommit* remote() const { return remote_.get(); }
 
-  // For a copy of the checkpoints at `sources`, or of parts of them: limits the
-  // permissions to those of the sources. Call it before anything is written
+  // Limits the permissions to those of `sources`, the checkpoints that are
+  // being copied, completely or in part. Call it before anything is written
   // below directory().
   Status BoundAccess(const std::vector<std::string>& sources);
-  // Sets the permissions of everything below directory(): those of the
+  // Sets the permissions of everything below directory() to those of the
   // checkpoint that it replaces, limited to those of its sources. Call it again
   // after writing more files.
   Status SetAccess(bool sync) const;
@@ -115,16 +117,16 @@ class PendingCheckpoint {
   void Abort();
 
   const Place final_place_;
-  // The caller did not ask for a mode: where directories cannot be renamed, a
-  // marker commits.
+  // True if the caller did not choose a mode: then a marker commits where
+  // directories cannot be renamed.
   const bool may_choose_mode_;
   const CommitOptions options_;
   const Place directory_;
   bool is_committed_ = false;
-  bool is_moved_by_files_ = false;  // leaves directory() over
+  bool is_moved_by_files_ = false;  // directory() is left over
   DirectoryLock lock_;              // of directory_, once that exists
-  // The checkpoint that was at the final path, once it was moved away, and its
-  // current path: it is moved back unless this save is committed.
+  // The checkpoint that was moved away from the final path, and its current
+  // path. It is moved back unless this save is committed.
   DirectoryLock replaced_;
   std::string replaced_at_;
   std::unique_ptr<RemoteCommit> remote_;

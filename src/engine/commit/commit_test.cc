@@ -88,7 +88,7 @@ TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
   auto pending = PendingCheckpoint::Begin(Place(path_), options);
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   Touch((*pending)->directory() + "/_METADATA");
-  // A file that appears meanwhile is kept, even a hidden one.
+  // A file that appears in the meantime is kept, even a hidden one.
   Touch(path_ + "/.somebody_elses");
   EXPECT_EQ((*pending)->Commit().code(), StatusCode::kAlreadyExists);
   EXPECT_TRUE(fs::exists(path_ + "/.somebody_elses"));
@@ -102,7 +102,8 @@ TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
   EXPECT_TRUE(fs::exists(path_ + "/_METADATA"));
 }
 
-// Nothing may be removed by its name from the directory of a running save.
+// A directory that took the place of a running save's directory must be neither
+// published nor removed.
 TEST_F(CommitTest, WhatSomebodyHasPutInItsPlaceIsNotPublished) {
   auto pending = PendingCheckpoint::Begin(Place(path_));
   ASSERT_TRUE(pending.ok());
@@ -116,8 +117,8 @@ TEST_F(CommitTest, WhatSomebodyHasPutInItsPlaceIsNotPublished) {
   EXPECT_FALSE(fs::exists(path_));
 }
 
-// One save is committed in place while another has its own directory next to
-// it.
+// One save is committed in place, while another save to the same path uses a
+// temporary directory.
 TEST_F(CommitTest, ASaveThatIsWrittenInPlaceIsNotReplaced) {
   fs::create_directories(path_);
   Touch(path_ + "/_METADATA");

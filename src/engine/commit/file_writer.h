@@ -17,29 +17,29 @@ namespace holdfast {
 
 class FileWriter {
  public:
-  // `guarded_path` is the path of the store, if existing files must never be
-  // replaced and nothing may be written after a lease above the path was lost
-  // (CheckLeasesAbove).
+  // A nonempty `guarded_path` is the path of the store. The writer then never
+  // replaces an existing file, and writes nothing after a lease above the path
+  // was lost (CheckLeasesAbove).
   FileWriter(Store& store, bool sync, std::string guarded_path = "")
       : store_(store), sync_(sync), guarded_path_(std::move(guarded_path)) {}
   // `store` must be the store of `place`. Syncs only where the place needs it.
-  // Is guarded where a save that was taken over may still be writing, unless
-  // `may_replace` says that the files may already exist.
+  // Guards the path if a save that was taken over may still be writing there,
+  // unless `may_replace` says that the files may already exist.
   FileWriter(Store& store, const Place& place, bool sync, bool may_replace)
       : FileWriter(store, sync && place.needs_sync(),
                    place.can_rename() || may_replace ? "" : place.path()) {}
 
-  // Also lists the file, replacing any earlier entry of this name.
+  // Writes the file and lists it, replacing any earlier entry of this name.
   Status Write(std::string_view name, std::string_view text);
-  // For a file that is written after the list.
+  // Only lists the file; for a file that is written after the list.
   void List(std::string_view name, std::string_view text);
   Status WriteUnlisted(std::string_view name, std::string_view text);
   // Writes `_HOLDFAST_DIGESTS` itself, with everything listed so far.
   Status WriteDigests();
-  // The text of `_HOLDFAST_DIGESTS`; empty before it is written.
+  // Returns the text of `_HOLDFAST_DIGESTS`; empty before it is written.
   const std::string& digest_text() const { return digest_text_; }
-  // If the writer syncs, names are durable when this returns; in any case the
-  // store has written everything queued.
+  // Makes the store write everything queued. If the writer syncs, also makes
+  // the names durable.
   Status SyncNames();
 
   Store& store() { return store_; }

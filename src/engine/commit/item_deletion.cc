@@ -51,7 +51,7 @@ Result<Json> ReadObject(Store& store, std::string_view name) {
                        store.Describe(name) + ".");
 }
 
-// The metadata without the item.
+// Returns the metadata without the item.
 Result<Json> WithoutItem(const Json& metadata, const std::string& item) {
   const auto handlers =
       metadata.is_object() ? metadata.find("item_handlers") : metadata.end();
@@ -65,7 +65,7 @@ Result<Json> WithoutItem(const Json& metadata, const std::string& item) {
   return rest;
 }
 
-// Compares members in any order.
+// Returns whether both are equal, whatever the order of their members.
 bool AreEqual(const Json& a, const Json& b) {
   return nlohmann::json(a) == nlohmann::json(b);
 }
@@ -113,7 +113,7 @@ Result<DeletionRecord> RecordOf(Store& store, const Json& text) {
   return record;
 }
 
-// nullopt when no deletion is recorded.
+// Returns nullopt when no deletion is recorded.
 Result<std::optional<DeletionRecord>> FindRecord(Store& store) {
   const Result<Json> text = ReadObject(store, kDeletionRecordFile);
   if (text.status().code() == StatusCode::kNotFound) {
@@ -127,7 +127,7 @@ Result<std::optional<DeletionRecord>> FindRecord(Store& store) {
                                  std::string(record.status().message()));
 }
 
-// SetPermissions is only for directories.
+// Like SetPermissions, which is only for directories.
 Status SetFileMode(const Place& file, uint32_t mode) {
   const std::string& path = file.path();
   if (::chmod(path.c_str(), mode) == 0) return Status();
@@ -165,7 +165,7 @@ Status Finish(const Place& place) {
   if (!record) return Status();
   HF_RETURN_IF_ERROR(RemoveItem(place, record->item));
   const std::string text = PythonJsonText(record->updated_metadata);
-  // In this order, no checksum ever differs from the text that is stored.
+  // In this order, a listed checksum never differs from the stored text.
   const std::string& path = place.path();
   HF_RETURN_IF_ERROR(ForgetListedItem(path, record->item, std::nullopt));
   HF_RETURN_IF_ERROR(ReplaceText(place, kCheckpointMetadataFile, text));
@@ -205,7 +205,7 @@ bool HasAny(const Place& place, std::initializer_list<std::string_view> names) {
   });
 }
 
-// Whether another item of the user's exists besides `item`.
+// Returns whether another of the user's items exists besides `item`.
 Result<bool> HasOthers(const Place& place, const Json& handlers,
                        const std::string& item) {
   for (const auto& [name, unused] : handlers.items()) {

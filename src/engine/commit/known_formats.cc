@@ -19,15 +19,16 @@ namespace {
 using Names = std::initializer_list<std::string_view>;
 
 constexpr size_t kNamesInWords = 3;
-// Limits of the directories that are searched below a directory, and of the
-// names that are examined; each may be a request to a server.
+// Limits the directories that are searched below a directory, and the names
+// that are examined. Each may cost a request to a server.
 constexpr size_t kLookedIntoMax = 32;
 constexpr size_t kLookedAtMax = 4096;
 // The maximum length of a text shown in a message.
 constexpr size_t kShownBytes = 60;
 constexpr size_t kSafetensorsStartBytes = 9;  // a length and '{'
 
-// A name pattern that may have one '*' at its start, its end or both.
+// Returns whether the name fits a pattern that may have a '*' at its start, its
+// end or both.
 bool Fits(std::string_view name, std::string_view glob) {
   if (glob.empty()) return false;
   const bool is_open_front = glob.front() == '*';
@@ -60,7 +61,7 @@ bool StartsWithAny(const FileStart& start, Names magics) {
   });
 }
 
-// The start in lower case, without leading white space.
+// Returns the file's start in lower case, without leading white space.
 std::string PlainStart(const FileStart& start) {
   std::string text = start.bytes;
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
@@ -78,7 +79,7 @@ bool LooksLikeSafetensors(const FileStart& start) {
   return length >> 32 == 0 && start.bytes[kSafetensorsStartBytes - 1] == '{';
 }
 
-// The name of a zip archive's first member; "" for any other file.
+// Returns the name of a zip archive's first member; "" for any other file.
 std::string_view FirstMember(const FileStart& start) {
   const std::string_view bytes = start.bytes;
   if (!bytes.starts_with("PK\x03\x04") || bytes.size() < pickle::kLocalBytes) {
@@ -88,8 +89,9 @@ std::string_view FirstMember(const FileStart& start) {
                       LoadLittle<uint16_t>(bytes.data() + 26));
 }
 
-// torch.save puts all members into one folder; which one comes first depends on
-// the program that wrote or repacked the archive.
+// Returns whether the file is a torch.save archive, in which all members are in
+// one folder. Which member comes first depends on the program that wrote or
+// repacked it.
 bool IsTorchArchive(const FileStart& start) {
   const std::string_view member = FirstMember(start);
   const size_t slash = member.find('/');
@@ -108,7 +110,8 @@ bool IsNpz(const FileStart& start) {
          member == "holdfast.tree.json";
 }
 
-// A map whose first key is a string; any other map is probably not a tree.
+// Returns whether the file begins with a map whose first key is a string. Any
+// other map is probably not a tree.
 bool IsMsgpackTree(const FileStart& start) {
   const std::string& bytes = start.bytes;
   if (bytes.size() < 4) return false;
@@ -150,7 +153,8 @@ bool IsMsgpackName(std::string_view name) {
   return EndsWithAny(name, {".msgpack"}) || name.starts_with("checkpoint_");
 }
 
-// The sign by which a directory with these names is, or leads to, a checkpoint.
+// Returns "/" if the names show that the directory is a checkpoint, "/NAME" if
+// a file in it is one, and "" otherwise.
 std::string CheckpointIn(const DirectorySight& sight) {
   for (const std::string_view mark :
        {kTreeMetadataFile, kCheckpointMetadataFile, kManifestFile,
@@ -173,7 +177,7 @@ std::vector<std::string> NamesIn(const Place& directory) {
   return names.ok() ? *names : std::vector<std::string>();
 }
 
-// The checkpoints up to three levels below; the message names the first few.
+// Returns the first few checkpoints up to three levels below, as a phrase.
 std::string CheckpointsBelow(const DirectorySight& sight) {
   constexpr int kLevels = 3;
   std::vector<std::string> todo = sight.names();
@@ -208,8 +212,8 @@ std::string CheckpointsBelow(const DirectorySight& sight) {
 }
 
 // The order matters: more specific rows come first. Formats that holdfast reads
-// are found by their readers; their signs here recognise files with wrong
-// names.
+// are found by their readers; the signs here serve to recognize files with
+// wrong names.
 constexpr KnownFormat kKnownFormats[] = {
     {.id = "orbax", .words = "Orbax's checkpoints"},
     {.id = "ocdbt", .words = "OCDBT databases"},
@@ -219,7 +223,7 @@ constexpr KnownFormat kKnownFormats[] = {
      .is_sure = true,
      .is_file = LooksLikeSafetensors},
     {.id = "torch",
-     .words = "files of torch.save",
+     .words = "torch.save files",
      .is_sure = true,
      .is_file =
          [](const FileStart& start) {
@@ -227,30 +231,29 @@ constexpr KnownFormat kKnownFormats[] = {
                   start.bytes.starts_with(pickle::kLegacyMagic);
          }},
     {.id = "npz",
-     .words = "npz files of numpy",
+     .words = "numpy npz files",
      .is_sure = true,
      .is_file = IsNpz},
     {.id = "dcp", .words = "torch's distributed checkpoints (DCP)"},
     {.id = "megatron", .words = "Megatron's torch_dist and zarr"},
 
     {.id = "git-lfs",
-     .words = "a Git LFS pointer, which stands for a file that was not fetched",
+     .words = "a Git LFS pointer in place of a file that was not fetched",
      .way_on = "fetch the file itself with `git lfs pull`",
      .is_sure = true,
      .starts = {"version https://git-lfs", "version https://hawser"}},
     {.id = "xet",
-     .words = "a pointer of Xet, which stands for a file that was not fetched",
+     .words = "a Xet pointer in place of a file that was not fetched",
      .way_on = "fetch the file itself with `git xet` or `hf download`",
      .is_sure = true,
      .starts = {"# xet version"}},
     {.id = "git-annex",
-     .words = "a pointer of git-annex, which stands for a file that was not "
-              "fetched",
+     .words = "a git-annex pointer in place of a file that was not fetched",
      .way_on = "fetch the file itself with `git annex get`",
      .is_sure = true,
      .starts = {"/annex/objects/"}},
     {.id = "dvc",
-     .words = "a pointer of DVC, which stands for a file that was not fetched",
+     .words = "a DVC pointer in place of a file that was not fetched",
      .way_on = "fetch the file itself with `dvc pull`",
      .is_sure = true,
      .is_file =
@@ -259,9 +262,9 @@ constexpr KnownFormat kKnownFormats[] = {
                   start.bytes.find("outs:") != std::string::npos;
          }},
     {.id = "html",
-     .words = "a web page (HTML), not the file that was asked for",
-     .way_on = "download the file again, from its own address, and signed in "
-               "where that is needed",
+     .words = "a web page (HTML), not the requested file",
+     .way_on = "download the file again from its own URL, signed in if that "
+               "is needed",
      .is_sure = true,
      .is_file =
          [](const FileStart& start) {
@@ -270,8 +273,8 @@ constexpr KnownFormat kKnownFormats[] = {
                   text.starts_with("<html") || text.starts_with("<head");
          }},
     {.id = "xml",
-     .words = "an XML text, as a server sends in place of a file that it does "
-              "not give",
+     .words = "an XML text, which servers send instead of a file that they "
+              "refuse",
      .way_on = "read it, and download the file again",
      .is_sure = true,
      .is_file =
@@ -280,22 +283,22 @@ constexpr KnownFormat kKnownFormats[] = {
                   PlainStart(start).starts_with("<error>");
          }},
     {.id = "dcp-without-metadata",
-     .words = "the data files of torch's distributed checkpoint (%), and "
-              ".metadata, which says what is in them, is missing",
+     .words = "the data files of a torch distributed checkpoint (%), without "
+              ".metadata, which says what is in them",
      .way_on = "copy .metadata from where the checkpoint was saved (`cp dir/*` "
                "and some tools leave out names that begin with a dot); a save "
                "that was killed never wrote it",
      .entries = {"*.distcp"},
      .lacks = ".metadata"},
     {.id = "ocdbt-parts",
-     .words = "the parts of an item that processes wrote (%) without "
-              "manifest.ocdbt, which is made of them when a save ends",
-     .way_on = "`holdfast rescue` puts them together in a new directory",
+     .words = "the parts of an item that several processes wrote (%), without "
+              "the manifest.ocdbt that is made from them when a save ends",
+     .way_on = "`holdfast rescue` combines them in a new directory",
      .entries = {"ocdbt.process_*"},
      .lacks = kManifestFile},
     {.id = "unpacked-torch",
-     .words = "a file of torch.save that was unpacked (data.pkl and its data "
-              "lie in it as files)",
+     .words = "an unpacked torch.save file (data.pkl and its data are "
+              "separate files in it)",
      .way_on = "give the file itself, or pack it again: in the directory above "
                "it `zip -0 -r NAME.pt NAME`",
      .names_in =
@@ -306,7 +309,7 @@ constexpr KnownFormat kKnownFormats[] = {
            return std::string(is_torch ? "data.pkl" : "");
          }},
     {.id = "deepspeed",
-     .words = "a checkpoint of DeepSpeed (%)",
+     .words = "a DeepSpeed checkpoint (%)",
      .way_on = "give the path of a file in it (…_model_states.pt); parameters "
                "that ZeRO has divided are put together by DeepSpeed's "
                "zero_to_fp32.py",
@@ -318,7 +321,7 @@ constexpr KnownFormat kKnownFormats[] = {
                "DeepSpeed's zero_to_fp32.py",
      .entries = {"global_step*"}},
     {.id = "hub-cache",
-     .words = "a repository in the cache of Hugging Face's hub",
+     .words = "a repository in the Hugging Face hub's cache",
      .way_on = "give the path of one of its snapshots: snapshots/…",
      .names_in =
          [](const DirectorySight& sight) {
@@ -327,19 +330,19 @@ constexpr KnownFormat kKnownFormats[] = {
            return std::string(is_cache ? "snapshots" : "");
          }},
     {.id = "hub-cache-root",
-     .words = "the cache of Hugging Face's hub (%)",
+     .words = "the Hugging Face hub's cache (%)",
      .way_on = "give the path of a snapshot in it, models--…/snapshots/…, or "
                "the address hf://OWNER/NAME",
      .entries = {"models--*", "datasets--*"}},
     {.id = "tensorflow-model",
-     .words = "a SavedModel or a graph of TensorFlow",
+     .words = "a TensorFlow SavedModel or graph",
      .way_on = "load it with tf.saved_model.load, and save its variables with "
                "numpy.savez",
      .is_sure = true,
      .file_names = {"*.pb", "*.pbtxt"},
      .entries = {"saved_model.pb", "saved_model.pbtxt"}},
     {.id = "tensorflow-checkpoint",
-     .words = "a checkpoint of TensorFlow",
+     .words = "a TensorFlow checkpoint",
      .way_on = "read it with tf.train.load_checkpoint, and save its variables "
                "with numpy.savez",
      .is_sure = true,
@@ -410,7 +413,7 @@ constexpr KnownFormat kKnownFormats[] = {
      .is_sure = true,
      .starts = {"7z\xbc\xaf\x27\x1c", "Rar!\x1a\x07"}},
     {.id = "keras",
-     .words = "a zip archive of Keras (.keras)",
+     .words = "a Keras zip archive (.keras)",
      .way_on = "load it with keras.saving.load_model, and save its weights "
                "with numpy.savez",
      .is_sure = true,
@@ -422,7 +425,7 @@ constexpr KnownFormat kKnownFormats[] = {
                          {"metadata.json", "model.weights.h5"}));
          }},
     {.id = "zip",
-     .words = "a zip archive, and neither torch.save's nor numpy's",
+     .words = "a zip archive, but neither torch.save's nor numpy's",
      .way_on = "unpack it (unzip) and give the path of the checkpoint in it",
      .starts = {"PK\x03\x04", "PK\x05\x06", "PK\x07\x08"}},
     {.id = "hdf5",
@@ -432,20 +435,20 @@ constexpr KnownFormat kKnownFormats[] = {
      .starts = {"\x89HDF\r\n\x1a\n"},
      .entries = {"*.h5", "*.hdf5", "*.keras"}},
     {.id = "gguf",
-     .words = "a GGUF or GGML file of llama.cpp",
+     .words = "a GGUF or GGML file (llama.cpp)",
      .way_on = "give the safetensors that it was made from, or read it with "
-               "the package gguf",
+               "the gguf package",
      .is_sure = true,
      .starts = {"GGUF", "FUGG", "lmgg", "fmgg", "tjgg", "algg"},
      .entries = {"*.gguf"}},
     {.id = "npy",
-     .words = "one array of numpy (.npy)",
+     .words = "a single numpy array (.npy)",
      .way_on = "put it into an npz file: numpy.savez(\"x.npz\", "
                "x=numpy.load(PATH))",
      .is_sure = true,
      .starts = {"\x93NUMPY"}},
     {.id = "tflite",
-     .words = "a model of TensorFlow Lite",
+     .words = "a TensorFlow Lite model",
      .way_on = "give the checkpoint that it was exported from",
      .is_sure = true,
      .is_file =
@@ -454,7 +457,7 @@ constexpr KnownFormat kKnownFormats[] = {
                   start.bytes.compare(4, 4, "TFL3") == 0;
          }},
     {.id = "executorch",
-     .words = "a program of ExecuTorch",
+     .words = "an ExecuTorch program",
      .way_on = "give the checkpoint that it was exported from",
      .is_sure = true,
      .is_file =
@@ -470,24 +473,24 @@ constexpr KnownFormat kKnownFormats[] = {
      .is_sure = true,
      .starts = {"MATLAB "}},
     {.id = "parquet",
-     .words = "a table of Parquet or Arrow, which holds data and no weights",
+     .words = "a Parquet or Arrow table, which holds data, not weights",
      .way_on = "give the path of the model's checkpoint",
      .is_sure = true,
      .starts = {"PAR1", "ARROW1", "FEA1"},
      .entries = {"*.parquet", "*.arrow", "*.feather"}},
     {.id = "sqlite",
-     .words = "a database of SQLite",
+     .words = "an SQLite database",
      .way_on = "give the path of the checkpoint",
      .is_sure = true,
      .starts = {"SQLite format 3"}},
     {.id = "mxnet",
-     .words = "a file of parameters of MXNet",
+     .words = "an MXNet parameter file",
      .way_on = "load it with mxnet.nd.load, and save its arrays with "
                "numpy.savez",
      .is_sure = true,
      .starts = {std::string_view("\x12\x01\0\0\0\0\0\0", 8)}},
     {.id = "onnx",
-     .words = "a model of ONNX",
+     .words = "an ONNX model",
      .way_on = "give the checkpoint that it was exported from, or save its "
                "initializers with numpy.savez",
      .is_sure = true,
@@ -498,14 +501,14 @@ constexpr KnownFormat kKnownFormats[] = {
          },
      .entries = {"*.onnx"}},
     {.id = "pickle",
-     .words = "a pickle of Python's (pickle, joblib, cloudpickle), and not "
+     .words = "a Python pickle (pickle, joblib, cloudpickle), but not "
               "torch.save's",
      .way_on = "load it where it was written, and save its arrays with "
                "numpy.savez or torch.save",
      .is_file = IsPickle,
      .entries = {"*.pkl", "*.pickle", "*.joblib", "*.p"}},
     {.id = "joblib",
-     .words = "a compressed file of joblib",
+     .words = "a compressed joblib file",
      .way_on = "load it with joblib.load, and save its arrays with numpy.savez",
      .file_names = {"*.joblib", "*.z"}},
     {.id = "flax-msgpack",
@@ -523,7 +526,7 @@ constexpr KnownFormat kKnownFormats[] = {
            });
          }},
     {.id = "dcp-file",
-     .words = "one data file of torch's distributed checkpoint",
+     .words = "one data file of a torch distributed checkpoint",
      .way_on = "give the path of the directory that it is in",
      .is_sure = true,
      .file_names = {"*.distcp"}},
@@ -536,7 +539,7 @@ constexpr KnownFormat kKnownFormats[] = {
                     kFingerprintsFile, kRootMetadataFile, ".zgroup", ".zattrs",
                     ".zmetadata"}},
     {.id = "npz-files",
-     .words = "a directory with files of numpy (%)",
+     .words = "a directory with numpy files (%)",
      .way_on = "give the path of one npz file",
      .entries = {"*.npz", "*.npy"}},
     {.id = "archives",
@@ -545,21 +548,21 @@ constexpr KnownFormat kKnownFormats[] = {
      .entries = {"*.tar", "*.nemo", "*.zip", "*.gz", "*.tgz", "*.zst", "*.xz",
                  "*.bz2", "*.7z", "*.rar", "*.lz4"}},
     {.id = "partial",
-     .words = "a download that has not ended",
-     .way_on = "let it end, or download the file again",
+     .words = "an unfinished download",
+     .way_on = "let it finish, or download the file again",
      .file_names = {"*.incomplete", "*.aria2", "*.part", "*.partial",
                     "*.crdownload", "*.download"},
      .entries = {"*.incomplete", "*.aria2", "*.part", "*.partial",
                  "*.crdownload", "*.download"}},
     {.id = "configuration",
      .words = "a model's configuration (%) without its weights",
-     .way_on = "fetch the weights, too (*.safetensors, or *.bin)",
+     .way_on = "fetch the weights as well (*.safetensors or *.bin)",
      .entries = {"config.json", "adapter_config.json", "model_index.json",
                  "generation_config.json", "tokenizer.json",
                  "tokenizer_config.json", "params.json", "model_config.yaml"}},
     {.id = "empty-directory",
      .words = "an empty directory",
-     .way_on = "look whether the save or the copy that made it came to its end",
+     .way_on = "check whether the save or copy that made it finished",
      .names_in =
          [](const DirectorySight& sight) {
            return std::string(sight.names().empty() ? "-" : "");
@@ -572,8 +575,8 @@ constexpr KnownFormat kKnownFormats[] = {
            return start.byte_count == 0 && start.bytes.empty();
          }},
     {.id = "zeros",
-     .words = "zeros where the format begins: room for a file that was never "
-              "written",
+     .words = "zeros at its start: space was reserved for a file that was "
+              "never written",
      .way_on = "save or fetch it again",
      .is_file = IsZeros},
     {.id = "json",
@@ -587,8 +590,8 @@ constexpr KnownFormat kKnownFormats[] = {
                   (text.starts_with('{') || text.starts_with('['));
          }},
     {.id = "text",
-     .words = "a text, which begins with \"%\"",
-     .way_on = "read it; where a server sent it in place of a file, fetch the "
+     .words = "a text that begins with \"%\"",
+     .way_on = "read it; if a server sent it instead of a file, fetch the "
                "file again",
      .is_file = IsText},
 };
@@ -604,7 +607,8 @@ std::string TextOf(const KnownFormat& row, const std::string& found) {
   return "it is " + Filled(row.words, found) + "; " + Filled(row.way_on, found);
 }
 
-// Words of a file's row describe files in the directory.
+// Returns the message for a directory. If the row has signs of a file, its
+// words describe files in the directory.
 std::string TextOfDirectory(const KnownFormat& row, const std::string& found) {
   if (!row.has_file_sign()) return TextOf(row, found);
   return "it holds " + found + ", " + std::string(row.words) + "; " +
@@ -696,7 +700,7 @@ std::string WhatFileIs(const Place& file) {
       const auto target = std::filesystem::read_symlink(file.path(), error);
       if (error) return "";
       return "it is a link to " + target.string() +
-             ", where nothing is; give the path of what it should lead to";
+             ", which does not exist; give the path that it should lead to";
     }
     if (!std::filesystem::is_regular_file(real.path(), error)) {
       return "it is neither a file nor a directory; give the path of one";
@@ -707,7 +711,7 @@ std::string WhatFileIs(const Place& file) {
   if (!start.ok()) return std::string(start.status().message());
   const KnownFormat* const row = FormatOfStart(*start);
   if (row == nullptr || row->is_read()) {
-    return "its first bytes are those of no format that is known here; "
+    return "its first bytes are not those of any format known here; "
            "holdfast reads " +
            FormatsThatAreRead();
   }

@@ -214,7 +214,7 @@ TEST_F(KnownFormatsTest, UnknownThingsGetTheListOfWhatIsRead) {
   const std::string read = FormatsThatAreRead();
   EXPECT_EQ(read,
             "Orbax's checkpoints, OCDBT databases, zarr arrays, safetensors, "
-            "files of torch.save, npz files of numpy, torch's distributed "
+            "torch.save files, numpy npz files, torch's distributed "
             "checkpoints (DCP) and Megatron's torch_dist and zarr");
   const Sample file = {"", "m.model", "\x01\xff\x02"};
   EXPECT_THAT(FindCheckpoint(Place(Write(file)), {}).status().message(),
@@ -232,7 +232,7 @@ TEST_F(KnownFormatsTest, ALinkToNothing) {
   EXPECT_THAT(status.message(), HasSubstr("it is a link to 999"));
 }
 
-// The parts of one item, each of which holds only some chunks.
+// Each part of the item holds only some chunks.
 TEST_F(KnownFormatsTest, UnmergedPartsAreNeverRead) {
   for (const char* item : {"", "default/"}) {
     const std::string below(item);
@@ -257,12 +257,12 @@ TEST_F(KnownFormatsTest, ReadersSayWhatTheyWereGiven) {
   EXPECT_THAT(WithWhatFileIs(status, store, "w", "torch").message(),
               HasSubstr("w: too short; it is a Git LFS pointer"));
   EXPECT_THAT(WithWhatFileIs(status, store, "z", "safetensors").message(),
-              HasSubstr("it is one of the files of torch.save"));
+              HasSubstr("it is one of the torch.save files"));
   EXPECT_EQ(WithWhatFileIs(status, store, "z", "torch").message(),
             status.message());
   ASSERT_TRUE(store.Write("z.part", ZipOf("archive/data.pkl")).ok());
   EXPECT_THAT(WithWhatFileIs(status, store, "z.part", "torch").message(),
-              HasSubstr("it is a download that has not ended"));
+              HasSubstr("it is an unfinished download"));
   EXPECT_EQ(WithWhatFileIs(status, store, "z", "").message(), status.message());
 }
 

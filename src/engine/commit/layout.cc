@@ -34,7 +34,8 @@ struct Sight {
   bool IsDirectory(const Place& place) {
     return HasKind(place, PathKind::kDirectory);
   }
-  // Steps may be links to directories elsewhere; items may not.
+  // Returns true for links to directories, too: steps may be links, but items
+  // may not.
   bool LeadsToDirectory(const Place& place) {
     const Result<bool> leads = holdfast::LeadsToDirectory(place);
     if (!leads.ok()) Note(leads.status());
@@ -59,7 +60,8 @@ Result<std::vector<std::string>> Subdirectories(const Place& directory,
   return names;
 }
 
-// Returns "" when no such file exists.
+// Returns the name of the item's JSON document; "" if the item has no such
+// document.
 std::string JsonFileOf(const Place& directory, Sight& sight) {
   for (const std::string_view name : kJsonItemFiles) {
     if (sight.HasFile(directory, name)) return std::string(name);
@@ -87,14 +89,15 @@ Status NoCheckpointError(const Place& place) {
       ": " + WhatDirectoryIs(place));
 }
 
-// The error for one step of a root, for which other kinds of checkpoint are not
-// tried.
+// Returns the error for one step of a root, for which other kinds of checkpoint
+// are not tried.
 Status NothingThereError(const Place& step) {
   return NotFoundError(
       "No structure could be identified for the checkpoint at " + step.path());
 }
 
-// A file of bare arrays stands for all arrays next to it.
+// Returns the checkpoint for a path that names a file of bare arrays. It
+// consists of all arrays next to the file.
 Result<FoundCheckpoint> PlaceOfFile(const Place& at) {
   const std::string file = at.name();
   ItemPlace item;
@@ -174,13 +177,14 @@ bool IsCommitMarker(const std::string& name) {
   return name == kCommitMarkerFile;
 }
 
-// Orbax's own handlers write files for every item; a user's handler may not.
+// Returns true for Orbax's own handlers, which write files for every item. A
+// user's handler may write none.
 bool AlwaysWrites(const std::optional<std::string>& handler) {
   return handler && handler->starts_with("orbax.");
 }
 
-// The handlers of trees wrote `_METADATA` long before checkpoints listed
-// handlers.
+// Returns true for the handlers of trees. They wrote `_METADATA` long before
+// checkpoints listed handlers.
 bool AlwaysDescribesTree(const std::optional<std::string>& handler) {
   return handler && handler->starts_with("orbax.") &&
          (handler->ends_with("PyTreeCheckpointHandler") ||
@@ -194,8 +198,8 @@ bool LacksTree(const Place& directory, const OpenOptions& options,
          !sight.HasFile(directory, options.aggregate_filename);
 }
 
-// For a checkpoint of items: DataLoss when the directory of a listed item is
-// missing or empty; NotFound for a tree whose structure is missing.
+// For a checkpoint of items, returns DataLoss if the directory of a listed item
+// is missing or empty, and NotFound for a tree whose structure is missing.
 Status CheckItemsAreThere(const Place& directory,
                           const CompositeHandlers& items,
                           const OpenOptions& options, Sight& sight) {
@@ -251,7 +255,7 @@ void RememberItems(FoundCheckpoint& place) {
   }
 }
 
-// "it has the items "metrics", "state""
+// Returns "it has the items "metrics", "state"" or the like.
 std::string ItemsText(const std::vector<ItemPlace>& items) {
   constexpr size_t kNamesShownMax = 8;
   if (items.size() == 1 && items[0].name.empty()) {
@@ -265,7 +269,8 @@ std::string ItemsText(const std::vector<ItemPlace>& items) {
   return text;
 }
 
-// A checkpoint that is a single item has no named items.
+// Keeps only the requested item. A checkpoint that is a single item has no
+// named items.
 Status SelectItem(const OpenOptions& options, FoundCheckpoint& place) {
   if (options.item.empty()) return Status();
   const std::string there = ItemsText(place.items);
@@ -307,8 +312,8 @@ Result<FoundCheckpoint> LookAtStepOrItem(const Place& at,
   return place;
 }
 
-// Like LookAtStepOrItem; Unavailable when another checkpoint replaced this one
-// during the look, so that the result could mix both.
+// Like LookAtStepOrItem, but returns Unavailable if another checkpoint replaced
+// this one during the look, so that the result could mix both.
 Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
                                           const OpenOptions& options,
                                           Sight& sight) {
@@ -325,8 +330,8 @@ Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
 
 using NamedStep = std::pair<int64_t, std::string>;
 
-// The step directories of `root`, newest first; empty when it is not a manager
-// root.
+// Returns the step directories of `root`, newest first; empty when it is not a
+// manager root.
 Result<std::vector<NamedStep>> StepsOf(const Place& root, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListBroughtBack(root));
@@ -344,13 +349,14 @@ Result<std::vector<NamedStep>> StepsOf(const Place& root, Sight& sight) {
   return steps;
 }
 
-// True for a step directory that a save has completed, judging by its files.
+// Returns true for a step directory that a save has completed, judging by its
+// files.
 bool SaysCommitted(const Place& directory, Sight& sight) {
   return HasOrbaxMarks(directory, sight) || IsV1Root(directory, sight) ||
          sight.HasFile(directory, kDigestFile);
 }
 
-// True when a step that cannot be opened was once complete.
+// Returns true when a step that cannot be opened was once complete.
 bool IsDamage(const Place& directory, const Status& status, Sight& sight) {
   return status.code() == StatusCode::kDataLoss ||
          (status.code() == StatusCode::kNotFound &&
@@ -381,14 +387,14 @@ Result<FoundCheckpoint> PlaceOfStep(const Place& root, int64_t step,
                        " in the checkpoints at " + root.path());
 }
 
-// Skips directories that never held a checkpoint.
+// Finds the newest step. Skips directories that never held a checkpoint.
 Result<FoundCheckpoint> PlaceOfNewestStep(const Place& root,
                                           const std::vector<NamedStep>& steps,
                                           const OpenOptions& options,
                                           Sight& sight) {
   const NamedStep* damaged = nullptr;
   Status why;
-  Status without_item;  // the newest complete step without it
+  Status without_item;  // from the newest complete step without the item
   for (const NamedStep& step : steps) {
     const Place at = root / step.second;
     if (!IsFinishedStep(at, options.commit_mode)) continue;
@@ -455,8 +461,7 @@ Result<ItemPlace> Classify(const Place& directory, const OpenOptions& options,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       Subdirectories(directory, sight));
-  // If the item has a list of checksums, more than the merged database is
-  // missing, which the list shows.
+  // If the item has a list of checksums, that list shows what is missing.
   if (!sight.HasFile(directory, kDigestFile)) {
     HF_RETURN_IF_ERROR(CheckPartsAreMerged(directory, names));
   }
@@ -476,8 +481,8 @@ Result<ItemPlace> Classify(const Place& directory, const OpenOptions& options,
   return item;
 }
 
-// Empty when the directory is itself a checkpoint: a root has steps and none of
-// a checkpoint's marks.
+// Returns the steps of a root. Empty if the directory is itself a checkpoint: a
+// root has none of a checkpoint's marks.
 Result<std::vector<NamedStep>> StepsOfRoot(const Place& directory,
                                            const OpenOptions& options,
                                            Sight& sight) {
@@ -560,7 +565,8 @@ Status MissingItemError(const std::string& directory, const std::string& name) {
                        "items to read if the others are enough");
 }
 
-// Silently reading an older step instead would lose work.
+// A damaged newest step is an error, since silently reading an older step would
+// lose work.
 Status DamagedStepError(const std::string& root, int64_t damaged_step,
                         const Status& why, std::optional<int64_t> whole_step) {
   std::string message =
@@ -615,7 +621,7 @@ Result<FoundCheckpoint> FindCheckpointAndId(const Place& at,
                                             std::string& id) {
   Sight sight;
   Result<FoundCheckpoint> place = Find(at, options, sight);
-  // Errors about files that were moved away meanwhile mean nothing.
+  // Errors about files that were moved away in the meantime mean nothing.
   const bool has_moved = place.status().code() == StatusCode::kUnavailable;
   if (!has_moved) HF_RETURN_IF_ERROR(sight.trouble);
   id = sight.id;

@@ -1,5 +1,5 @@
 // Determines what a path is: a manager root, a step, a composite of items, one
-// item, a bare OCDBT database or bare zarr arrays; and where its items are.
+// item, a bare OCDBT database or bare zarr arrays. Also finds its items.
 //
 // The answer depends only on names (see doc/architecture.md, "Telling a
 // checkpoint apart"); no tensor metadata is read.
@@ -58,43 +58,47 @@ struct FoundCheckpoint {
   std::optional<Bytes> metadata_text;
 };
 
-// Identifies a directory on disk, to distinguish it from another that gets its
-// name later. "" for a missing directory and in object stores, where versions
-// do this.
+// Returns an identifier of a directory on disk, which distinguishes it from a
+// directory that gets the same name later. Returns "" for a missing directory,
+// and in object stores, where versions serve this purpose.
 std::string PlaceId(const Place& place);
-// Unavailable when `place` no longer leads to the directory identified by `id`.
+// Returns Unavailable when `place` no longer leads to the directory identified
+// by `id`.
 Status CheckSamePlace(const Place& place, const std::string& id);
 
-// REQUIRES: nothing; any path may be passed.
+// Finds the checkpoint at `place`, which may be any path.
 Result<FoundCheckpoint> FindCheckpoint(const Place& place,
                                        const OpenOptions& options);
 
-// DataLoss for an item that `_CHECKPOINT_METADATA` in `directory` lists.
+// Returns DataLoss for a missing item that `_CHECKPOINT_METADATA` in
+// `directory` lists.
 Status MissingItemError(const std::string& directory, const std::string& name);
 
-// DataLoss for the newest step of a root, which was committed and cannot be
-// read because of `why`; names the newest complete step among the others.
+// Returns DataLoss for the newest step of a root, which was committed but
+// cannot be read because of `why`. The message names `whole_step`, the newest
+// complete step among the others.
 Status DamagedStepError(const std::string& root, int64_t damaged_step,
                         const Status& why, std::optional<int64_t> whole_step);
-// NotFound for a directory whose names are those of a checkpoint: some of its
-// own files are named like steps ("ocdbt.process_0").
+// Returns NotFound if `names`, the names in `root`, show that it is a
+// checkpoint rather than a root. Some of a checkpoint's own files are named
+// like steps ("ocdbt.process_0").
 Status CheckIsNoCheckpoint(const Place& root,
                            const std::vector<std::string>& names);
-// The description that ListSteps gives of the step at `place`.
+// Returns the description that ListSteps gives of the step at `place`.
 StepInfo DescribeStepAt(const Place& place,
                         CommitMode mode = CommitMode::kAuto);
-// True when a finished step was committed and has lost files since. `status` is
-// the result of FindCheckpoint for it.
+// Returns true when a finished step was committed and has lost files since.
+// `status` is the result of FindCheckpoint for it.
 bool IsDamagedStep(const Place& directory, const Status& status);
 
-// True when `place` is a directory of steps rather than a checkpoint, and at
-// least one step is, or claims to have been, a checkpoint.
+// Returns true when `place` is a directory of steps rather than a checkpoint,
+// and at least one step is, or claims to have been, a checkpoint.
 Result<bool> IsManagerRoot(const Place& place);
 
-// "7", "step_00000007" -> 7; nullopt for other names.
+// Returns 7 for "7" and "step_00000007"; nullopt for a name without a number.
 std::optional<int64_t> StepOfName(std::string_view name);
 
-// Classifies only this directory; kUnknown when it is not an item.
+// Classifies only this directory, which is kUnknown if it is not an item.
 Result<ItemPlace> ClassifyItem(const Place& directory,
                                const OpenOptions& options = {});
 

@@ -111,8 +111,8 @@ std::string HolderText(const LeaseRecord& lease) {
          " (begun " + UtcText(lease.begun_ns) + ")";
 }
 
-// True while the holder is about to write the marker, has just written it, or
-// is cleaning up. A removal that is only marked has not begun.
+// Returns true while the holder is about to write the marker, has just written
+// it, or is cleaning up. A removal that is only marked has not begun.
 bool IsCommittingNow(const FileState& state) {
   const Result<LeaseRecord> holder = ParseLease(state.content);
   if (!holder.ok() || holder->state == LeaseRecord::State::kWriting) {
@@ -128,8 +128,8 @@ bool IsCommittingNow(const FileState& state) {
   return state.modified_ns == 0 || age_seconds < SaveLease::kCommitSeconds;
 }
 
-// Replaces the holder's lease, or creates one. FailedPrecondition when a rival
-// was faster; AlreadyExists while the holder commits.
+// Replaces the holder's lease, or creates one. Returns FailedPrecondition if a
+// rival was faster, and AlreadyExists while the holder commits.
 Status TakeOnce(const Place& place, const std::string& text, bool& had_holder) {
   const Result<FileState> holder = ReadFileState(place);
   had_holder = holder.ok();
@@ -147,7 +147,7 @@ Status TakeOnce(const Place& place, const std::string& text, bool& had_holder) {
   return SwapFile(place, holder->content, text);
 }
 
-// Ok while the server still has `text`.
+// Returns ok while the server still has `text`.
 Status CheckText(const Place& directory, const std::string& text) {
   const Result<FileState> now = ReadFileState(LeaseOf(directory));
   const std::string what = "save to " + directory.path() + ": ";
@@ -249,8 +249,7 @@ Result<SaveLease> SaveLease::TakeUnasked(const Place& directory) {
 
 Result<SaveLease> SaveLease::Take(const Place& directory) {
   const Place place = LeaseOf(directory);
-  // The lease file itself is used to test whether the server honours
-  // conditions.
+  // The lease file itself is used to test whether the server honors conditions.
   for (int ask = 0; ask < kAskAttempts; ++ask) {
     HF_ASSIGN_OR_RETURN(SaveLease lease, TakeUnasked(directory));
     const Result<bool> honours = HonoursConditions(place);
@@ -336,7 +335,7 @@ bool HasLease(const Place& directory) {
   return kind.ok() && *kind == PathKind::kFile;
 }
 
-// Write the lease first: with it, a missing marker means "no checkpoint".
+// Writes the lease first: with it, a missing marker means "no checkpoint".
 Status MarkForDeletion(const Place& directory) {
   LeaseRecord record = NewRecord();
   record.state = LeaseRecord::State::kRemoving;

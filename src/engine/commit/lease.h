@@ -8,7 +8,7 @@
 // are compare-and-swap operations of the server, so only one of any number of
 // savers commits. A holder that has begun its commit is left alone for
 // kCommitSeconds by the server's clock; it renews the lease well before they
-// are over.
+// have passed.
 //
 // A lease next to a commit marker means nothing. A lease without a marker means
 // that the directory is not a checkpoint, whatever else it contains: a save has
@@ -51,7 +51,7 @@ struct LeaseRecord {
   bool operator==(const LeaseRecord&) const = default;
 };
 std::string SerializeLease(const LeaseRecord& lease);
-// DataLoss for any other text.
+// Returns DataLoss for any other text.
 Result<LeaseRecord> ParseLease(std::string_view text);
 
 struct HeldLease;  // what this process records about a lease
@@ -67,7 +67,7 @@ class SaveLease {
   bool had_holder() const { return had_holder_; }
   const std::string& save_id() const { return record_.save_id; }
 
-  // Ok while this process holds the lease. Asks the server.
+  // Returns ok while this process holds the lease. Asks the server.
   Status CheckHeld() const;
   // Protects the lease from being taken over for a while. Call it before a
   // commit, and before moving or removing objects, which must not continue when
@@ -86,7 +86,7 @@ class SaveLease {
 
  private:
   friend Status RemoveMarked(const Place& directory);
-  // Takes the lease without testing whether the server honours conditions.
+  // Takes the lease without testing whether the server honors conditions.
   static Result<SaveLease> TakeUnasked(const Place& directory);
   SaveLease(Place directory, LeaseRecord record, bool had_holder);
   Status Swap(LeaseRecord next);
@@ -99,24 +99,26 @@ class SaveLease {
   std::chrono::steady_clock::time_point renewed_;
 };
 
-// Ok unless this process had a lease on the directory or on one above it and
-// has lost it: then it must not write there any more. Asks the server when the
-// last answer is older than the given age.
 inline constexpr double kLeaseGuardSeconds = 2;
+// Returns ok unless this process has lost a lease that it had on the directory
+// `path` or on a directory above it; then it must not write there any more.
+// Asks the server only if the last answer is older than `age_seconds_max`.
 Status CheckLeasesAbove(const std::string& path, double age_seconds_max);
 
-// False for paths of a file system and for directories that cannot be read.
+// Returns whether the directory has a lease file. Returns false for paths in a
+// file system, and for directories that cannot be read.
 bool HasLease(const Place& directory);
-// Marks a finished checkpoint in an object store as no longer one, so that it
-// can be removed piece by piece. Ok when nothing exists there.
+// Marks a finished checkpoint in an object store as not a checkpoint any more,
+// so that it can be removed file by file. Returns ok if nothing exists there.
 Status MarkForDeletion(const Place& directory);
 bool IsMarkedForDeletion(const Place& directory);
-// Removes a directory that is marked for deletion. Ok when it is not or no
-// longer marked: another save may have written there since, and the next saver
-// waits until the removal is over.
+// Removes a directory that is marked for deletion; a saver that begins in the
+// meantime waits. Returns ok without removing anything if the directory is not
+// marked, since another save may have written there.
 Status RemoveMarked(const Place& directory);
 
-// Sets how to wait while another save commits; null waits really. For tests.
+// Sets how to wait while another save commits; null restores real waiting. For
+// tests.
 void SetLeaseSleepForTest(std::function<void(double seconds)> sleep);
 
 }  // namespace holdfast

@@ -28,7 +28,7 @@ namespace {
 constexpr std::string_view kLivePrefix = ".live-";
 // A rank is judged to have stopped when its renewal is overdue by this much.
 constexpr double kSilentSeconds = 3;
-// The same while others wait for the rank.
+// A rank is judged to be late when others have waited for it this long.
 constexpr double kLateSeconds = 3;
 constexpr size_t kLiveBytesMax = 64 << 10;
 
@@ -100,7 +100,7 @@ std::string SerializeLive(const LiveRecord& record) {
 Result<LiveRecord> ParseLive(std::string_view text) {
   const auto json = ParseJsonText(text);
   if (!json.ok() || !json->is_object()) {
-    return DataLossError("word of a live save: not a JSON object");
+    return DataLossError("report of a live save: not a JSON object");
   }
   LiveRecord record;
   LiveRank& rank = record.rank;
@@ -139,11 +139,11 @@ Result<LiveRecord> ParseLive(std::string_view text) {
   seconds_of("bytes_per_second", rank.bytes_per_second);
   count_of("written_ns", record.written_ns);
   seconds_of("renewal_seconds", record.renewal_seconds);
-  if (!is_right) return DataLossError("word of a live save: fields are wrong");
+  if (!is_right) return DataLossError("report of a live save: wrong fields");
   return record;
 }
 
-// Writes in one call, so that readers rarely see half of it.
+// Writes the file in one call, so that readers rarely see half of it.
 void WriteLive(const Place& directory, const LiveRecord& record,
                bool may_create) {
   const std::string name = LiveFileName(record.rank.rank);
@@ -210,7 +210,7 @@ LiveRecord LiveRecordOf(const CallState& state, double renewal_seconds) {
   return record;
 }
 
-// "in write for 12 s on host a, process 7".
+// Returns "in write for 12 s on host a, process 7".
 std::string WordsOf(const LiveRecord& record) {
   const double age = SecondsBetween(record.written_ns, SystemNowNs());
   return "in " + record.rank.phase + " for " +
@@ -283,8 +283,8 @@ void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
 
 namespace {
 
-// The directories that a save to the root itself, or to one of its children,
-// may be writing.
+// A directory that a save to the root itself, or to one of its children, may be
+// writing, and the path that the save is for.
 struct Candidate {
   Place directory;
   Place final_place;
@@ -323,7 +323,7 @@ Result<std::vector<Candidate>> LiveCandidates(const Place& root) {
 std::vector<LiveRecord> RecordsIn(const Place& directory) {
   std::vector<LiveRecord> records;
   const auto names = ListDirectory(directory);
-  if (!names.ok()) return records;  // it has just ended, or is not a directory
+  if (!names.ok()) return records;  // not a directory, or just removed
   for (const std::string& name : *names) {
     const std::optional<int64_t> rank = RankOfLiveFile(name);
     if (!rank) continue;

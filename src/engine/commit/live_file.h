@@ -1,11 +1,12 @@
-// A save's report about one rank, for LiveSaves: a small file in the directory
-// that the save writes, `.live-<rank>.holdfast-tmp.0000000000000000`.
+// The report of a running save about one rank, for LiveSaves: a small file in
+// the directory that the save writes,
+// `.live-<rank>.holdfast-tmp.0000000000000000`.
 //
-// Listings hide files of such names (stores/storage/new_file.h): this one is in
-// no list of checksums, is never in the way of an overwrite, and disappears
-// with the directory. It is never synced, and failures to write it are ignored.
-// Thread-safety: any thread. Units: bytes, seconds; nanoseconds since 1970.
-// Errors: of Parse: DataLoss.
+// Listings hide files with such names (stores/storage/new_file.h), so the file
+// is in no list of checksums, is never in the way of an overwrite, and
+// disappears with the directory. It is never synced, and failures to write it
+// are ignored. Thread-safety: any thread. Units: bytes, seconds; nanoseconds
+// since 1970. Errors: DataLoss, from ParseLive.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +33,14 @@ struct LiveRecord {
 };
 
 std::string LiveFileName(int64_t rank);
-// Absent for other names.
+// Returns nullopt for other names.
 std::optional<int64_t> RankOfLiveFile(std::string_view name);
 
 std::string SerializeLive(const LiveRecord& record);
 Result<LiveRecord> ParseLive(std::string_view text);
 
-// All three are best effort. A removed file is written again only with
-// `may_create`: the directory may be about to be removed.
+// These three are best effort. WriteLive creates a missing file only with
+// `may_create`, since the directory may be about to be removed.
 void WriteLive(const Place& directory, const LiveRecord& record,
                bool may_create = true);
 void RemoveLive(const Place& directory, int64_t rank);
@@ -61,9 +62,9 @@ class LivePublication {
   CallRecord* call_;
 };
 
-// Judges the reports of one save's ranks at the time `now_ns`: which were not
-// seen, and which are waited for. Pure, except that it checks whether processes
-// of this host still exist.
+// Sets `ranks` from the reports of one save's ranks at the time `now_ns`,
+// including which ranks have gone silent and which ones the others wait for.
+// Pure, except that it checks whether processes of this host still exist.
 void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
                     std::vector<LiveRank>& ranks);
 

@@ -13,7 +13,7 @@ constexpr std::string_view kFormatNames[] = {
 constexpr std::string_view kCompressionNames[] = {"planes", "zstd", "fast",
                                                   "none"};
 
-// The value with this name.
+// Returns the value with this name.
 template <typename Value, size_t kCount>
 std::optional<Value> ValueNamed(const std::string_view (&names)[kCount],
                                 std::string_view name) {

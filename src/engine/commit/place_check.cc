@@ -26,8 +26,9 @@ bool IsFound(const FoundCheckpoint& place, std::string_view item_name) {
       [&](const ItemPlace& item) { return item.name == item_name; });
 }
 
-// A directory whose only document was removed looks as if it had never been an
-// item; only the list of files shows the loss.
+// Checks that no JSON document is missing. A directory whose only document was
+// removed looks as if it had never been an item; only the list of files shows
+// the loss.
 Status CheckDocuments(const CheckedFiles& files, const OpenOptions& options,
                       const FoundCheckpoint& place) {
   Status gone;
@@ -44,8 +45,8 @@ Status CheckDocuments(const CheckedFiles& files, const OpenOptions& options,
   return gone;
 }
 
-// A tree without its defining files also looks as if it had never been an item,
-// but it has its own list.
+// Checks that no tree has lost its defining files. Such a tree also looks as if
+// it had never been an item, but it has its own list.
 Status CheckEmptiedItems(const CheckedFiles& files, const OpenOptions& options,
                          const FoundCheckpoint& place) {
   for (const ItemPlace& item : place.emptied_items) {

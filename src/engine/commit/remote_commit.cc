@@ -54,8 +54,8 @@ Result<Contents> ContentsOf(const Place& place) {
   return contents;
 }
 
-// Refuses whatever can be refused without a lease, so that a doomed save
-// disturbs no other.
+// Refuses whatever can be refused without a lease, so that a doomed save does
+// not disturb another save.
 Status CheckContents(const Place& place, const Contents& contents,
                      bool overwrite) {
   // Files next to a lease, without a marker, belong to an unfinished save.
@@ -87,8 +87,8 @@ Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
   return commit;
 }
 
-// Runs while holding the lease: another save may have ended since the earlier
-// check.
+// Checks the path again under the lease, because another save may have ended
+// since the earlier check, and clears it.
 Status RemoteCommit::Prepare(bool overwrite) {
   // An earlier holder may have left files here. Then the lease stays if this
   // save fails, so that the next save cleans up.
@@ -135,8 +135,8 @@ MayGoOn RemoteCommit::KeepsLease() {
   return [this] { return lease_.KeepCommitting(); };
 }
 
-// The copy counts as soon as it has a marker, so the original must have one
-// too.
+// Copies the old checkpoint aside. The copy counts as soon as it has a marker,
+// so the original must have one too.
 Status RemoteCommit::PutAside() {
   HF_RETURN_IF_ERROR(WriteMissingMarker(place_));
   // From here on this save is responsible for both checkpoints.
@@ -153,7 +153,8 @@ RemoteCommit::~RemoteCommit() {
   });
 }
 
-// Best effort: while the lease stays, the next save continues the cleanup.
+// Removes what was written and restores what was replaced. Best effort: while
+// the lease stays, the next save continues the cleanup.
 void RemoteCommit::Abort() {
   // Without protection another saver may already be writing there.
   if (!lease_.BeginCommit().ok()) return;

@@ -3,15 +3,15 @@
 //
 // Begin takes the lease of the path (lease.h), removes what a dead save left
 // there (multipart uploads too), and puts a checkpoint that is to be replaced
-// aside as `<path>.holdfast-replaced`: a copy made by the server. While there
-// is a lease and no marker, nobody takes the directory for a checkpoint. Finish
-// checks that every file exists with its size, and begins the commit by a swap
-// of the lease, which only one of several savers wins. It then writes
+// aside as `<path>.holdfast-replaced`: a copy made by the server. While the
+// directory has a lease and no marker, no reader takes it for a checkpoint.
+// Finish checks that every file exists with its size, and begins the commit by
+// a swap of the lease, which only one of several savers wins. It then writes
 // `_CHECKPOINT_METADATA`, also by a swap, and the marker, if it is absent.
 //
 // Destruction without Finish removes what was written and restores what was at
 // the path, unless another save has taken over: then that save is responsible.
-// The leftovers of a process that dies are recognised and cleared by the next
+// The leftovers of a process that dies are recognized and cleared by the next
 // save to the path, and by CleanupTemporaryPaths.
 //
 // Thread-safety: one thread. Ownership: owns the lease and the directory until
@@ -33,8 +33,7 @@
 
 namespace holdfast {
 
-// The size that a file must have: exactly this, or (for OCDBT data) at least
-// this.
+// The size that a file must have, exactly or (for OCDBT data) at least.
 struct WrittenSize {
   uint64_t byte_count = 0;
   bool is_exact = true;
@@ -53,7 +52,8 @@ class RemoteCommit {
 
   // Writes a `_CHECKPOINT_METADATA` that says when the save began.
   Status WriteBegun(uint64_t now_ns);
-  // Returns `failure`, or, if another save's takeover caused it, says so.
+  // Returns `failure`, or an error that says so if another save's takeover
+  // caused it.
   Status Explain(const Status& failure) const;
   // Call once, when all other writes are done: writes the last two files.
   Status Finish(const WrittenSizes& sizes, const std::string& metadata,
@@ -72,8 +72,8 @@ class RemoteCommit {
   const Place place_;
   SaveLease lease_;
   std::string begun_text_;
-  bool is_ours_ = false;       // what is in the directory
-  bool is_put_aside_ = false;  // ReplacedPlace(place_) is to come back
+  bool is_ours_ = false;       // the files in the directory
+  bool is_put_aside_ = false;  // an abort restores ReplacedPlace(place_)
   bool is_finished_ = false;
   bool may_release_ = true;  // the lease marks no leftovers
 };

@@ -75,8 +75,8 @@ Status CollectEntries(const Place& root, const std::string& directory,
   return Status();
 }
 
-// True when a file called `checkpoint` is flax's: a msgpack map whose first key
-// is a string. TensorFlow's files and pickles begin differently.
+// Returns whether the file `checkpoint` is flax's: a msgpack map whose first
+// key is a string. TensorFlow's files and pickles begin differently.
 bool IsAggregate(Store& store) {
   const auto info = store.Stat(kAggregateFile);
   if (!info.ok() || info->byte_count == 0) return false;
@@ -103,8 +103,8 @@ bool IsAggregate(Store& store) {
 // that is a single item.
 class ItemFiles {
  public:
-  // `files`: all files of the checkpoint, sorted; `directory`: the item's path
-  // in it.
+  // `files` are all files of the checkpoint, sorted; `directory` is the item's
+  // path in the checkpoint.
   ItemFiles(const Place& root, std::string directory,
             const std::vector<std::string>& files)
       : directory_(std::move(directory)) {
@@ -132,7 +132,7 @@ class ItemFiles {
         [](const std::string& a) { return a.find('/') == std::string::npos; });
   }
 
-  // `file`: relative to the item.
+  // Returns whether the file, a path relative to the item, belongs to the item.
   bool Owns(std::string_view file) const {
     if (IsHiddenName(LastPart(file))) return true;
     if (listed_.contains(std::string(file))) return true;
@@ -195,7 +195,8 @@ class ItemFiles {
       if (above.empty()) return false;
     }
   }
-  // A type handler writes into files and directories named after it.
+  // Returns whether a file belongs to a parameter. A type handler writes into
+  // files and directories named after the parameter.
   bool IsOfParameter(std::string_view file) const {
     for (std::string_view at = file; !at.empty(); at = ParentKey(at)) {
       if (parameters_.contains(std::string(at))) return true;
@@ -252,7 +253,7 @@ class Owners {
            root_.HasArrays();
   }
 
-  // The files that are not the checkpoint's own.
+  // Returns the files that do not belong to the checkpoint.
   Result<std::vector<std::string>> Others() {
     named_ = ReadNamedItems(place_);
     HF_RETURN_IF_ERROR(FindItems());
@@ -264,7 +265,7 @@ class Owners {
   }
 
  private:
-  // Finds the named items and the items inside them. If none is named:
+  // Finds the named items and the items inside them. If none is named, finds
   // directories that look like an item and are not checkpoints themselves.
   Status FindItems() {
     std::set<std::string> names(named_.names.begin(), named_.names.end());

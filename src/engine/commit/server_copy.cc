@@ -17,8 +17,7 @@ namespace {
 // The number of copies requested from the server concurrently.
 constexpr size_t kCopiesInFlight = 16;
 
-// The copies of all files of the checkpoint except those that its commit
-// writes.
+// Copies of all files of a checkpoint, except the files that its commit writes.
 struct CheckpointCopies {
   std::vector<ObjectCopy> copies;
   WrittenSizes sizes;
@@ -44,8 +43,8 @@ Result<CheckpointCopies> CopiesOf(const BucketPlace& from,
 
 }  // namespace
 
-// A rival's files may have the same fixed names: a save that was taken over
-// must not overwrite them with its own.
+// Copies only to names that do not exist. A rival's files may have the same
+// fixed names, and a save that was taken over must not overwrite them.
 Status CopyObjects(const Place& directory,
                    const std::vector<ObjectCopy>& copies,
                    const CancelToken* cancel) {

@@ -22,7 +22,7 @@ namespace {
 
 uint64_t BytesBelow(const Place& directory) {
   uint64_t byte_count = 0;
-  // Ignores a directory that disappears meanwhile.
+  // A directory that disappears in the meantime is ignored.
   (void)WalkFiles(directory, [&](const WalkedFile& file) {
     byte_count += file.byte_count;
   });
@@ -31,8 +31,9 @@ uint64_t BytesBelow(const Place& directory) {
 
 constexpr std::string_view kMetricsItem = "metrics";
 
-// Reads a step's metrics from its JSON item; NotFound if it has none. DataLoss
-// for malformed text: without checksums nothing else would show the damage.
+// Reads a step's metrics from its JSON item. Returns NotFound if the step has
+// none, and DataLoss for malformed text: without checksums, nothing else would
+// show the damage.
 Status ReadMetrics(const Place& place, const CheckedFiles& files,
                    StepInfo& step) {
   HF_ASSIGN_OR_RETURN(
@@ -48,8 +49,8 @@ Status ReadMetrics(const Place& place, const CheckedFiles& files,
   return Status();
 }
 
-// The text of `_CHECKPOINT_METADATA`, which FindCheckpoint has already read for
-// a found step.
+// Returns the text of `_CHECKPOINT_METADATA`, which FindCheckpoint has already
+// read for a found step.
 Result<Bytes> MetadataText(const CheckedFiles& files,
                            const Result<FoundCheckpoint>& found) {
   if (!found.ok()) return files.Read(kCheckpointMetadataFile);
@@ -59,7 +60,8 @@ Result<Bytes> MetadataText(const CheckedFiles& files,
   return *found->metadata_text;
 }
 
-// Ok when no file says when the step was begun and committed.
+// Sets the times at which the step was begun and committed. Returns ok if no
+// file says them.
 Status TakeTimesOf(const Result<Bytes>& text, StepInfo& step) {
   if (text.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(text.status());
@@ -73,8 +75,8 @@ Status TakeTimesOf(const Result<Bytes>& text, StepInfo& step) {
   return Status();
 }
 
-// DataLoss if the checksums show that part of a found step is missing or
-// differs from what was saved.
+// Returns DataLoss if the checksums show that part of a found step is missing
+// or differs from what was saved.
 Status DamageOf(const CheckedFiles& files, CommitMode mode,
                 FoundCheckpoint& found) {
   const Status checked = CheckFoundBy(files, {.commit_mode = mode}, found);
@@ -141,7 +143,7 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   return step;
 }
 
-// Steps and items have such files, manager roots never do.
+// Returns true for files that steps and items have, but manager roots never do.
 static bool IsFileOfCheckpoint(std::string_view name) {
   constexpr std::string_view kNames[] = {kCheckpointMetadataFile,
                                          "_METADATA",
@@ -159,7 +161,7 @@ Status CheckIsNoCheckpoint(const Place& root,
     return Status();
   }
   return NotFoundError("no steps in " + root.path() +
-                       ": it is a checkpoint itself; steps are listed of the "
+                       ": it is a checkpoint itself; list the steps of the "
                        "directory above it");
 }
 
@@ -178,8 +180,8 @@ Status CheckMayHoldSteps(const std::string& root) {
 
 namespace {
 
-// Keeps the names with the highest numbers. Among names with one number, those
-// of unfinished saves come first, because ListSteps has them last.
+// Keeps the names with the highest numbers. Among names with the same number,
+// those of unfinished saves come first, because ListSteps has them last.
 void KeepNewest(size_t count_max, std::vector<std::string>& names) {
   if (count_max == 0 || names.size() <= count_max) return;
   const auto rank = [](const std::string& name) {

@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 // Larger files on a web server are not read as lists of checksums.
 constexpr uint64_t kDigestFileBytesMax = uint64_t{1} << 30;
 
-// True for entries that LinkPolicy::kOnlyFiles leaves out.
+// Returns true for entries that LinkPolicy::kOnlyFiles leaves out.
 bool IsNoReadableFile(const std::string& path, LinkPolicy links) {
   struct stat info;
   if (links != LinkPolicy::kOnlyFiles) return false;
@@ -73,15 +73,17 @@ Status CheckLinkStaysInside(const std::string& path, const std::string& place,
       ": links are not followed there unless follow_links is set");
 }
 
-// Other processes may save and remove steps meanwhile.
+// Returns whether an entry has vanished, and records that. Other processes may
+// save and remove steps during the listing.
 bool HasVanished(const Status& status, TreeListing& listing) {
   if (status.code() != StatusCode::kNotFound) return false;
   listing.has_vanished = true;
   return true;
 }
 
-// `prefix` ends with a slash, or is empty. The files of unfinished saves are
-// never copied, so their links may lead anywhere.
+// Returns whether a directory is part of an unfinished save. Such files are
+// never copied, so their links may lead anywhere. `prefix` ends with a slash,
+// or is empty.
 bool IsInUnfinishedSave(std::string_view prefix) {
   while (!prefix.empty()) {
     const size_t end = prefix.find('/');
@@ -152,7 +154,7 @@ Status ListLocal(TreeListing& listing, LinkPolicy links) {
   return AddLocalFile(path, "", listing);
 }
 
-// The object of exactly this key; absent when it does not exist.
+// Returns the object with exactly this key; nullopt if it does not exist.
 Result<std::optional<ListedFile>> ObjectAt(Bucket& bucket,
                                            const std::string& key,
                                            std::string name) {
@@ -231,8 +233,8 @@ class NameRecorder final : public ReadOnlyStore {
   std::set<std::string> names_;
 };
 
-// The files of a checkpoint that cannot be listed, from the names in its
-// digests and, for databases, in their trees.
+// Lists the files of a checkpoint on a server that cannot list: finds their
+// names in its digests and, for databases, in their trees.
 class DigestedTree {
  public:
   explicit DigestedTree(TreeListing& listing)
@@ -240,7 +242,7 @@ class DigestedTree {
         prefix_(listing.key.empty() ? "" : listing.key + "/"),
         executor_(listing.bucket->traits().requests_in_flight) {}
 
-  // False when there are no digests.
+  // Adds all files to the listing; returns false if there are no digests.
   Result<bool> Add() {
     HF_ASSIGN_OR_RETURN(const bool is_there, AddItem(""));
     if (!is_there) return false;
@@ -273,7 +275,8 @@ class DigestedTree {
     return true;
   }
 
-  // Items in their own directories have their own digests.
+  // Adds the files of items in their own directories, which have their own
+  // digests.
   Status AddItems() {
     const Result<std::string> text =
         ReadSmall(std::string(kCheckpointMetadataFile));
@@ -290,7 +293,8 @@ class DigestedTree {
     return Status();
   }
 
-  // Nodes contain their own checksums, so no digest names their files.
+  // Adds the files of databases. The digests need not name files that contain
+  // only nodes, since nodes have their own checksums.
   Status AddDatabases() {
     std::vector<std::string> directories;
     for (const std::string& name : names_) {
@@ -378,7 +382,8 @@ Status ListBucket(TreeListing& listing) {
                        ", which names the files where nothing lists them");
 }
 
-// Sizes come from a server: impossible ones would overflow in sums.
+// Checks the sizes, which come from a server: impossible sizes would overflow
+// in sums.
 Status CheckSizes(const TreeListing& listing) {
   constexpr uint64_t kBytesMax = std::numeric_limits<int64_t>::max();
   uint64_t sum = 0;

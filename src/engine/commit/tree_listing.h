@@ -1,4 +1,4 @@
-// All files at or below a place, each with an identifier of its content's
+// Lists all files at or below a place, each with an identifier of its content's
 // version.
 //
 // Thread-safety: any thread. Ownership: values; a listing keeps its bucket
@@ -34,14 +34,14 @@ struct TreeListing {
   Place place;  // absolute
   bool is_file = false;
   std::vector<ListedFile> files;  // by name
-  // An entry of a directory no longer existed when it was looked at.
+  // True if an entry of a directory was removed before it was examined.
   bool has_vanished = false;
   // For URLs: the bucket; null for a local place.
   std::shared_ptr<Bucket> bucket;
   std::string key;
 
   bool is_local() const { return bucket == nullptr; }
-  // The path or URL of a file, and its key in the bucket.
+  // Return the path or URL of a file, and its key in the bucket.
   std::string PathOf(const ListedFile& file) const;
   std::string KeyOf(const ListedFile& file) const;
   const ListedFile* Find(std::string_view name) const;
@@ -55,22 +55,22 @@ enum class LinkPolicy : uint8_t {
   // files are read.
   kInside,
   kFollow,
-  // Follows links to files only. Leaves out links to directories, which may
-  // lead anywhere and back, dangling links, special files and unreadable
-  // entries.
+  // Follows links to files only. Leaves out links to directories (which may
+  // form cycles), dangling links, special files and unreadable entries.
   kOnlyFiles,
 };
 
-// A missing place has no files. Where listing is impossible (http), the result
-// is a single file, or the files named by the `_HOLDFAST_DIGESTS` of a
-// checkpoint there.
+// Lists the place. A missing place has no files. If the server cannot list
+// (http), the result is a single file, or the files named by the
+// `_HOLDFAST_DIGESTS` of a checkpoint there.
 Result<TreeListing> ListWholeTree(const Place& place,
                                   LinkPolicy links = LinkPolicy::kInside);
 
-// The version of a local file: it changes with the inode and the times.
+// Returns the version of a local file, which changes with its inode and times.
 std::string VersionOfFile(const struct stat& info);
 
-// Changes whenever a name, size or version in the listing does.
+// Returns a hash that changes whenever a name, size or version in the listing
+// does.
 uint64_t ListingHash(const TreeListing& listing);
 
 }  // namespace holdfast

@@ -55,7 +55,7 @@ bool HasCommitMarker(const Place& directory) {
 
 namespace {
 
-// The contents of `_CHECKPOINT_METADATA`, if readable.
+// Returns the contents of `_CHECKPOINT_METADATA`, if readable.
 std::optional<CheckpointMetadata> MetadataOf(const Place& directory) {
   const std::shared_ptr<Store> store = directory.OpenStore();
   const Result<Bytes> text = store->Read(kCheckpointMetadataFile);
@@ -65,8 +65,8 @@ std::optional<CheckpointMetadata> MetadataOf(const Place& directory) {
   return std::move(metadata).value();
 }
 
-// True for a save that died between its last two files: the recorded commit
-// time shows that everything else was written.
+// Returns true for a save that died between its last two files: the recorded
+// commit time shows that everything else was written.
 bool LacksOnlyTheMarker(const Place& directory) {
   const auto metadata = MetadataOf(directory);
   return metadata && metadata->init_timestamp_nsecs &&
@@ -133,8 +133,8 @@ Status BothUnclearError(const Place& final_place, const Place& replaced) {
       "remove one of the two");
 }
 
-// The checkpoint with the marker is complete: the marker is copied last, and
-// removed first from the original.
+// Recovers in an object store. The checkpoint with the marker is complete: the
+// marker is copied last, and is the first file to be removed from the original.
 Result<Recovery> RecoverRemote(const Place& final_place, const Place& replaced,
                                const MayGoOn& may_go_on) {
   if (HasCommitMarker(final_place)) {
@@ -149,9 +149,10 @@ Result<Recovery> RecoverRemote(const Place& final_place, const Place& replaced,
   return Recovery::kRestored;
 }
 
-// FailedPrecondition when it cannot be determined. With `is_whole` a directory
-// at the place was renamed there and is complete; otherwise it was written
-// there and is complete only if its files show that.
+// Returns whether the directory at the place is a leftover; FailedPrecondition
+// if that cannot be determined. With `is_whole`, the directory was renamed to
+// this place and is complete. Otherwise it was written there, and is complete
+// only if its files show that.
 Result<bool> IsLeftoverAt(const Place& final_place, bool is_whole) {
   HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_place));
   if (holds_nothing || IsBegunOnly(final_place)) return true;
@@ -163,7 +164,8 @@ Result<bool> IsLeftoverAt(const Place& final_place, bool is_whole) {
   return FailedPreconditionError("");
 }
 
-// The save that put the checkpoint aside keeps it locked while it runs.
+// Recovers in a file system. The save that put the checkpoint aside keeps it
+// locked while it runs.
 Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
                               bool is_whole) {
   Result<DirectoryLock> aside = DirectoryLock::Take(replaced.path());
@@ -190,7 +192,7 @@ Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
     return Recovery::kRemoved;
   }
   // The metadata are removed last: after a crash in between the directory is
-  // still recognised as a leftover.
+  // still recognized as a leftover.
   HF_RETURN_IF_ERROR(EmptyBegunOnly(final_place));
   HF_RETURN_IF_ERROR(lock.Remove(final_place.path()));
   HF_RETURN_IF_ERROR(GiveName(replaced, final_place));
@@ -228,8 +230,8 @@ Result<Place> PresentPlace(const Place& place) {
   HF_ASSIGN_OR_RETURN(PathKind kind, GetPathKind(place));
   if (kind != PathKind::kMissing || !place.can_rename()) return place;
   BringBack(place);
-  // Between the two renames of a running save, the old checkpoint is aside;
-  // once it no longer is, the new one has the name.
+  // Between the two renames of a running save, the old checkpoint is aside.
+  // Once it is not there any more, the new checkpoint has the name.
   for (const Place& aside : {MovedPlace(place), ReplacedPlace(place)}) {
     HF_ASSIGN_OR_RETURN(kind, GetPathKind(place));
     if (kind != PathKind::kMissing) break;

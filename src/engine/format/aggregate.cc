@@ -20,7 +20,7 @@
 namespace holdfast {
 namespace {
 
-// Counts containers and tuples; far above any real tree.
+// Limits nested containers and tuples; far above any real tree.
 constexpr int kDepthMax = 128;
 constexpr std::string_view kChunkedKey = "__msgpack_chunked_array__";
 constexpr std::string_view kReferencePrefixes[] = {"PLACEHOLDER://",
@@ -81,8 +81,8 @@ struct ArrayVisitor : VisitorBase {
   bool start_map(uint32_t) {
     return Fail(DataLossError("map inside an array"));
   }
-  // Inner integers are extents. Outer integers are numbers, as a packer may
-  // write 2.0 as 2.
+  // Takes an inner integer as an extent, and an outer integer as a number,
+  // since a packer may write 2.0 as 2.
   bool visit_positive_integer(uint64_t value) {
     if (depth == 1) return visit_float64(static_cast<double>(value));
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -101,7 +101,7 @@ struct ArrayVisitor : VisitorBase {
     numbers.push_back(value);
     return numbers.size() <= 2 || Fail(DataLossError("too many numbers"));
   }
-  // Python's raw=True reads both kinds of strings as bytes.
+  // Takes a string as bytes, as Python does with raw=True.
   bool visit_str(const char* text, uint32_t size) {
     return visit_bin(text, size);
   }
@@ -324,8 +324,8 @@ class TreeVisitor : public VisitorBase {
     return true;
   }
 
-  // Orbax joins chunked arrays only in dicts of dicts, not below lists and
-  // tuples.
+  // Returns whether a chunked array here is joined. Orbax joins them only in
+  // dicts of dicts, not below lists and tuples.
   bool IsJoinable() const {
     if (!is_root_) return false;
     for (const Frame& frame : frames_) {
@@ -354,8 +354,8 @@ class TreeVisitor : public VisitorBase {
     return std::adjacent_find(keys.begin(), keys.end()) == keys.end();
   }
 
-  // A tuple has its own payload, which a new visitor parses; the depth is
-  // passed on so that nesting stays limited.
+  // Adds a tuple. It has its own payload, which a new visitor parses; the depth
+  // is passed on so that nesting stays limited.
   bool AddTuple(std::string_view payload) {
     const int depth = depth_ + static_cast<int>(frames_.size()) + 1;
     if (depth > kDepthMax) return Fail(DataLossError("nested too deep"));

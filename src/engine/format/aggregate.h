@@ -19,9 +19,9 @@
 
 namespace holdfast {
 
-// Dicts keep the order of the file (Flatten sorts them). Arrays are kNumpy;
-// Python ints beyond int64 become Python scalars of uint64; references become
-// leaves of kind kReference.
+// Parses the file. Dicts keep its order (Flatten sorts them). Arrays are
+// kNumpy; Python ints beyond int64 become Python scalars of uint64; references
+// become leaves of kind kReference.
 Result<Tree> ParseAggregate(std::string_view file);
 
 }  // namespace holdfast

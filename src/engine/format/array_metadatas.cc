@@ -56,9 +56,9 @@ Status ReadRecord(JsonScanner& in, ArrayMetadataRecord& record) {
   return has_fields ? Status() : in.Error("want a member array_metadata");
 }
 
-// Orbax treats a file without the list as an empty one. But Orbax never writes
-// such a file, so this is another file under the same name, with which typed
-// keys would silently become plain numbers.
+// Reads the file. Orbax treats a file without the list as an empty list, but
+// never writes such a file. So this would be another file under the same name,
+// and typed keys would silently become plain numbers.
 Status ReadFile(JsonScanner& in, std::vector<ArrayMetadataRecord>& records) {
   bool has_list = false;
   HF_RETURN_IF_ERROR(in.ReadObject([&](std::string_view key) {

@@ -28,7 +28,7 @@ struct ArrayMetadataRecord {
 nlohmann::ordered_json ExtMetadataOf(const std::string& prng_impl);
 std::string PrngImplOf(const nlohmann::ordered_json& ext_metadata);
 
-// Byte for byte as Orbax 0.12.8 writes it.
+// Returns the text byte for byte as Orbax 0.12.8 writes it.
 std::string SerializeArrayMetadatas(
     const std::vector<ArrayMetadataRecord>& records);
 Result<std::vector<ArrayMetadataRecord>> ParseArrayMetadatas(

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Null if the dict has no text with that name.
+// Returns null if the dict has no text with that name.
 const std::string* TextMember(const Tree& dict, std::string_view name) {
   const Tree* const member = dict.Find(name);
   const bool is_text = member != nullptr && member->is_leaf() &&
@@ -25,7 +25,8 @@ bool IsDict(const Tree* node) {
   return node != nullptr && node->kind() == NodeKind::kDict;
 }
 
-// Flax writes lists as lists, or as dicts with keys "0", "1", ...
+// Reads a shape. Flax writes lists as lists, or as dicts with keys "0", "1",
+// ...
 std::optional<Shape> ShapeOf(const Tree* node) {
   if (node == nullptr || node->is_leaf()) return std::nullopt;
   Shape shape;
@@ -40,9 +41,9 @@ std::optional<Shape> ShapeOf(const Tree* node) {
   return shape;
 }
 
-// The directory below the checkpoint for a path in a spec. Only the end of a
-// path is used if it starts at the root of the machine that saved, or of its
-// bucket.
+// Returns the directory below the checkpoint for a path in a spec. Only the end
+// of a path is used if it starts at the root of the machine that saved, or of
+// its bucket.
 std::string ArrayOfPath(std::string path) {
   while (path.ends_with('/')) path.pop_back();
   if (path.starts_with("./")) path.erase(0, 2);

@@ -9,7 +9,7 @@
 // counts. A "cast" driver may wrap the spec of the stored array.
 //
 // Thread-safety: pure functions. Ownership: results own their values.
-// Errors: as ArraySpec::problem.
+// Errors: those in ArraySpec::problem.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,8 @@
 namespace holdfast {
 
 struct ArraySpec {
-  // Its directory below the checkpoint's. Not validated: any text from the
-  // file.
+  // The array's directory below the checkpoint's. Not validated: it may be any
+  // string from the file.
   std::string array;
   std::optional<Shape> shape;  // the shape in the spec
   Status problem;              // Unimplemented: a driver other than zarr
@@ -32,7 +32,7 @@ struct ArraySpec {
 
 using ArraySpecs = std::unordered_map<std::string, ArraySpec>;
 
-// Nullopt if the node is not a spec.
+// Parses a spec; returns nullopt if the node is not one.
 std::optional<ArraySpec> ParseArraySpec(const Tree& node);
 
 // Replaces each spec in the tree by a Reference, whose text is the key of the

@@ -71,7 +71,8 @@ enum class ItemType : uint8_t {
   kNumpyRandomKey,
   kStateful,
 };
-// Also accepts the `orbax.checkpoint.v0._src.` spelling of the names above.
+// Returns the type for a handler name. Also accepts the
+// `orbax.checkpoint.v0._src.` spelling of the names above.
 ItemType ItemTypeFromTypestr(std::string_view typestr);
 
 // Item name and typestr, in file order; nullopt for a null typestr.
@@ -94,11 +95,11 @@ struct CheckpointMetadata {
   nlohmann::ordered_json custom_metadata = nlohmann::ordered_json::object();
 };
 
-// Byte for byte as Orbax 0.12.8 writes it.
+// Returns the text byte for byte as Orbax 0.12.8 writes it.
 std::string SerializeCheckpointMetadata(const CheckpointMetadata& metadata);
 
-// Unknown members are added to custom_metadata. As in Orbax, DataLoss if
-// custom_metadata then already has members of its own.
+// Parses the file. Adds unknown members to custom_metadata; as in Orbax,
+// returns DataLoss if custom_metadata already has members of its own.
 Result<CheckpointMetadata> ParseCheckpointMetadata(std::string_view text);
 
 // `metadata/_ROOT_METADATA` of a manager's root.

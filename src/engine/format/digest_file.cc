@@ -53,7 +53,7 @@ Status CheckTrailer(std::string_view text) {
   return DataLossError(message + ")");
 }
 
-// One row: a path, `number_count` numbers, a CRC.
+// Reads one row: a path, `number_count` numbers, and a CRC.
 Status ReadRow(JsonScanner& in, std::string& path, uint64_t* numbers,
                int number_count, uint32_t& crc) {
   int column = 0;

@@ -15,7 +15,7 @@
 // node of a database or for its manifest, but its CRC leaves out the last four
 // bytes: they are a CRC themselves, so the CRC including them would be the same
 // for every node. `others` has rows for the ranges between values in files of
-// another format: headers, texts.
+// another format: headers and texts.
 //
 // `blocks` has, for each value of more than one block, the index of the value
 // row and the CRC-32C of each block of `block_bytes` bytes (the last one may be
@@ -23,9 +23,9 @@
 // the value row and the last four bytes of the value, if these are a checksum
 // that decoding checks against everything before them: both checks together
 // distinguish the value from any other, without a second pass over its bytes.
-// `sources`, in a view, has the files outside the view that hold its values:
-// path, bytes, modification time in nanoseconds since 1970 (0: not known), and
-// the path that was referred to.
+// `sources`, in a view, has a row for each file outside the view that holds its
+// values: path, bytes, modification time in nanoseconds since 1970 (0: not
+// known), and the path that was referred to.
 //
 // Empty members are left out; readers skip unknown members, as release 0.1.0
 // skips "nodes", "blocks" and "tails", and 0.2.0 "others". The last member is
@@ -94,7 +94,8 @@ struct DigestFile {
   std::vector<SourceFile> sources;
 };
 
-// Keeps the order of the rows, with nodes after values and others last.
+// Returns the sidecar's text. Keeps the order of the rows, with nodes after
+// values and others last.
 // REQUIRES: paths in UTF-8.
 std::string SerializeDigestFile(const DigestFile& digests);
 // Checks the sidecar's own CRC before anything else.

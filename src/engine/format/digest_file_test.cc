@@ -14,7 +14,7 @@ DigestFile Example() {
            {"d/7a28", UINT64_MAX, UINT64_MAX, 0xFFFFFFFF}}};
 }
 
-// `body` with its checksum.
+// Returns `body` with its checksum appended.
 std::string Signed(const std::string& body) {
   char trailer[32];
   snprintf(trailer, sizeof trailer, ",\"crc32c\":\"%08x\"}", Crc32c(body));

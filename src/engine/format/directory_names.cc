@@ -27,7 +27,8 @@ Status BadName(std::string_view param_name, std::string_view why) {
       "': name cannot be a directory: " + std::string(why));
 }
 
-// A name becomes a path, which must not leave the directory.
+// Checks a part of a name that becomes a path, which must not leave the
+// directory.
 Status CheckElement(std::string_view param_name, std::string_view element) {
   if (element.empty()) return BadName(param_name, "empty path element");
   if (element == "." || element == "..") {

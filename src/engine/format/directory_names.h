@@ -26,8 +26,8 @@ inline constexpr std::string_view kV1MarkerFile = "orbax.checkpoint";
 inline constexpr std::string_view kAggregateFile = "checkpoint";
 inline constexpr std::string_view kRootMetadataDirectory = "metadata";
 inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
-// While this file exists, an item of the checkpoint is being deleted on
-// purpose.
+// While this file exists, an item of the checkpoint is being deleted
+// deliberately.
 inline constexpr std::string_view kDeletionRecordFile = "_CHECKPOINT_DELETION";
 // Holdfast's own; Orbax ignores it.
 inline constexpr std::string_view kDigestFile = "_HOLDFAST_DIGESTS";
@@ -42,22 +42,23 @@ inline constexpr std::string_view kTemporarySuffix = ".orbax-checkpoint-tmp";
 inline constexpr std::string_view kRemovingSuffix = ".removing";
 inline constexpr std::string_view kProcessDirectoryPrefix = "ocdbt.process_";
 
-// True for "state.orbax-checkpoint-tmp" and the older
+// Returns true for "state.orbax-checkpoint-tmp" and the older
 // "state.orbax-checkpoint-tmp-1712345678": any name that contains the suffix,
 // which is Orbax's rule. `name` is one path element.
 bool IsTemporaryName(std::string_view name);
-// "state.orbax-checkpoint-tmp".
+// Returns "state.orbax-checkpoint-tmp" for "state".
 std::string TemporaryName(std::string_view name);
-// The name before the suffix; nullopt if the name is not temporary.
+// Returns the name before the suffix; nullopt if the name is not temporary.
 std::optional<std::string> FinalName(std::string_view temporary_name);
 
-// The content of commit_success.txt, without a newline at the end. Its second
-// line is holdfast's; Orbax does not read the file.
+// Returns the content of commit_success.txt, without a newline at the end. Its
+// second line is holdfast's; Orbax does not read the file.
 std::string CommitMarkerText(std::string_view path, bool has_digests);
-// Whether the text says that `_HOLDFAST_DIGESTS` belongs to the checkpoint.
+// Returns whether the text says that `_HOLDFAST_DIGESTS` belongs to the
+// checkpoint.
 bool MarkerTellsOfDigests(std::string_view text);
 
-// "array_metadatas/process_<index>".
+// Returns "array_metadatas/process_<index>".
 std::string ArrayMetadatasPath(int64_t process_index);
 
 struct ProcessDirectory {
@@ -65,11 +66,13 @@ struct ProcessDirectory {
   bool is_replica = false;  // arrays that all processes hold, saved separately
 };
 
-// True for one or more letters and digits.
+// Returns true for one or more letters and digits.
 bool IsProcessId(std::string_view id);
-// "ocdbt.process_0", "ocdbt.process_replica_0"; nullopt for other names.
+// Parses "ocdbt.process_0" and "ocdbt.process_replica_0"; returns nullopt for
+// other names.
 std::optional<ProcessDirectory> ParseProcessDirectory(std::string_view name);
-// REQUIRES: IsProcessId of its id.
+// Returns the name that ParseProcessDirectory parses.
+// REQUIRES: IsProcessId(directory.id).
 std::string ProcessDirectoryName(const ProcessDirectory& directory);
 
 // Checks that the parameter name may become a directory below the checkpoint,

@@ -1,7 +1,8 @@
 // `_HOLDFAST_FINGERPRINTS`: the fingerprint of each array in an item, by
-// parameter name: a number computed from its elements as they are stored,
-// independent of how they are divided (ground/fingerprint/sum.h). Orbax ignores
-// the file; it is used only if `_HOLDFAST_DIGESTS` lists it.
+// parameter name. A fingerprint is a number computed from the array's elements
+// in the stored dtype, independent of how they are divided
+// (ground/fingerprint/sum.h). Orbax ignores the file; it is used only if
+// `_HOLDFAST_DIGESTS` lists it.
 //
 // Compact JSON on one line, no newline:
 //   {"holdfast_fingerprints":1,"algorithm":"holdfast-linear-1",
@@ -23,7 +24,7 @@ namespace holdfast {
 // 32 lower-case hex digits by name.
 using FingerprintTexts = std::map<std::string, std::string, std::less<>>;
 
-// Write and read them as a JSON object.
+// Write and read the fingerprints as a JSON object.
 void AppendFingerprintTexts(std::string& out, const FingerprintTexts& texts);
 Status ReadFingerprintTexts(JsonScanner& in, FingerprintTexts& texts);
 

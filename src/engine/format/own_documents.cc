@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kOwnKeys = {
     kDeltaKey, kResultIdKey, kSidecarKey, kTuplesKey, kRescueKey, kTierKey};
 
-// The object that the text contains; null for any other text.
+// Returns the object that the text contains; null for any other text.
 nlohmann::ordered_json ObjectOfText(const std::string& text) {
   if (text.empty()) return nullptr;
   auto object = ParseJsonText(text);

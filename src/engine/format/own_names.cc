@@ -18,7 +18,7 @@ constexpr std::string_view kOwnNames[] = {
 constexpr std::string_view kOwnPrefixes[] = {"_HOLDFAST_", "_CHECKPOINT_",
                                              kProcessDirectoryPrefix};
 
-// Names that are reserved anywhere in a checkpoint.
+// Returns true for names that are reserved anywhere in a checkpoint.
 bool IsOwnName(std::string_view name) {
   return IsTemporaryName(name) ||
          std::find(std::begin(kOwnNames), std::end(kOwnNames), name) !=
@@ -32,7 +32,7 @@ bool IsOwnName(std::string_view name) {
 
 bool IsOwnFilePath(std::string_view path) {
   const std::string_view first = path.substr(0, path.find('/'));
-  // Elsewhere these two names are allowed.
+  // These two names are reserved only at the top of the checkpoint.
   if (first == kAggregateFile || first == "d") return true;
   for (;;) {
     const size_t slash = path.find('/');

@@ -8,10 +8,11 @@
 
 namespace holdfast {
 
-// Whether a file at `path`, relative to a checkpoint of items and outside these
-// items, would be a file by which a checkpoint or an item is recognized or
-// read, or would be in a directory with such a name: "_METADATA",
-// "x/_CHECKPOINT_METADATA", "ocdbt.process_0/d/1".
+// Returns whether a file at `path` would use a reserved name for itself or for
+// one of its directories. A name is reserved if a checkpoint or an item is
+// recognized or read by it. `path` is relative to a checkpoint of items, and
+// outside its items. Examples: "_METADATA", "x/_CHECKPOINT_METADATA",
+// "ocdbt.process_0/d/1".
 bool IsOwnFilePath(std::string_view path);
 
 }  // namespace holdfast

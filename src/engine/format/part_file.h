@@ -23,10 +23,10 @@
 
 namespace holdfast {
 
-// Describes how leaves are to be stored, as one CRC-32C for each of many
-// buckets; a leaf's bucket is derived from its name. Equal plans have equal
-// checksums, and where two plans differ, the bucket shows which leaves may be
-// affected.
+// Describes how leaves are to be stored, by one CRC-32C for each of many
+// buckets. The bucket of a leaf is derived from its name. Equal plans have
+// equal checksums. If two plans differ, the differing buckets show which leaves
+// may be affected.
 inline constexpr size_t kLeafBucketCount = 256;
 struct PlanChecksums {
   uint64_t leaf_count = 0;
@@ -40,22 +40,23 @@ struct PartFile {
   bool is_primary = false;
   std::string save_id;
   std::string database;  // "ocdbt.process_3/"; empty: no database was written
-  uint32_t manifest_checksum = 0;  // ManifestChecksum of the database's
+  uint32_t manifest_checksum = 0;  // ManifestChecksum of its manifest
   PlanChecksums plan;
-  // With SaveOptions::fingerprints: sums over the data that this process wrote,
-  // which are added to those of the other processes.
+  // With SaveOptions::fingerprints: sums over the data that this process wrote.
+  // The sums of all processes are added up.
   std::optional<FingerprintTexts> fingerprints;
   DigestFile digests;
 };
 
-// Distinguishes manifests: the CRC-32C of all but the last four bytes. These
-// are a CRC themselves, so the CRC of a complete manifest is the same for all.
+// Returns the CRC-32C of all but the last four bytes, which distinguishes
+// manifests. The last four bytes are a CRC themselves, so the CRC of a complete
+// manifest is the same for every manifest.
 uint32_t ManifestChecksum(std::string_view manifest);
 
 std::string SerializePartFile(const PartFile& part);
 Result<PartFile> ParsePartFile(std::string_view text);
 
-// "_HOLDFAST_PART_3".
+// Returns "_HOLDFAST_PART_3" for rank 3.
 std::string PartFileName(int64_t rank);
 
 }  // namespace holdfast

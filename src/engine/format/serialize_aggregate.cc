@@ -23,7 +23,7 @@ namespace {
 using Packer = msgpack::packer<msgpack::sbuffer>;
 
 // Larger arrays are cut into pieces of this size, as flax does, since a msgpack
-// extension ends at 4 GiB.
+// extension cannot exceed 4 GiB.
 constexpr size_t kArrayBytesMax = size_t{1} << 30;
 
 Status Refused(const std::vector<std::string>& path, std::string_view why) {
@@ -39,7 +39,8 @@ void PackText(Packer& packer, std::string_view text) {
   packer.pack_str_body(text.data(), static_cast<uint32_t>(text.size()));
 }
 
-// The packer's own function turns 2.0 and -0.0 into integers.
+// Packs a double. The packer's own function would turn 2.0 and -0.0 into
+// integers.
 void PackDouble(Packer& packer, double value) {
   char bytes[9] = {static_cast<char>(0xcb)};
   const auto bits = std::bit_cast<uint64_t>(value);

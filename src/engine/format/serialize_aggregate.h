@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-// Dicts keep their order; named tuples become dicts, as in Orbax's serialized
-// trees.
+// Serializes the tree. Dicts keep their order; named tuples become dicts, as in
+// Orbax's serialized trees.
 Result<std::string> SerializeAggregate(const Tree& tree);
 
 }  // namespace holdfast

@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-// As Python's json.dumps writes it.
+// Appends the shape as Python's json.dumps writes it.
 void AppendJsonShape(std::string& out, const Shape& shape);
 Status ReadJsonShape(JsonScanner& in, Shape& shape);
 

@@ -22,7 +22,7 @@ using ShardingFile = std::map<std::string, std::string, std::less<>>;
 
 // REQUIRES: UTF-8 values.
 std::string SerializeShardingFile(const ShardingFile& shardings);
-// DataLoss for a name that occurs twice.
+// Returns DataLoss for a name that occurs twice.
 Result<ShardingFile> ParseShardingFile(std::string_view text);
 
 }  // namespace holdfast

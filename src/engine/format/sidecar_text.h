@@ -16,9 +16,9 @@ namespace holdfast {
 
 inline constexpr size_t kCrcDigits = 8;
 
-// Eight lower-case hex digits.
+// Appends the CRC as eight lower-case hex digits.
 void AppendCrcHex(std::string& out, uint32_t crc);
-// False for any other text.
+// Sets `crc` from such digits; returns false for any other text.
 bool ParseCrcHex(std::string_view text, uint32_t& crc);
 
 // Reads the version member; Unimplemented unless it is `want`.

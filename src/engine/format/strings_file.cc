@@ -67,7 +67,7 @@ Status Insert(nlohmann::json& root, const std::string& name,
     start = end + 1;
   }
   if (!node->is_null()) {
-    return BadString(name, "other string leaves lie inside this name");
+    return BadString(name, "other string leaves are inside this name");
   }
   *node = text;
   return Status();

@@ -19,12 +19,12 @@
 
 namespace holdfast {
 
-// From parameter name to text.
+// The text of each leaf, by parameter name.
 using StringsFile = std::map<std::string, std::string, std::less<>>;
 
-// InvalidArgument, naming the leaf, for a "~" that is not "~0" or "~1"; for a
-// name that is a path inside another ("a" and "a/b"); and for text that is not
-// UTF-8.
+// Returns InvalidArgument, naming the leaf, for a "~" that is not part of "~0"
+// or "~1"; for a name that is a path inside another name ("a" and "a/b"); and
+// for text that is not UTF-8.
 Result<std::string> SerializeStringsFile(const StringsFile& strings);
 // Returns the values by parameter name.
 Result<StringsFile> ParseStringsFile(std::string_view text);

@@ -221,7 +221,8 @@ class TreeMetadataParser {
                      ", want 1 or 2)");
   }
 
-  // Eighteen digits fit an int64_t; Unflatten compares indexes as text of equal
+  // Checks that the key of an index, or of an integer, is a number. Eighteen
+  // digits fit in an int64_t, and Unflatten compares indexes as texts of equal
   // length.
   Status CheckNumber(const KeyElement& element) const {
     if (element.kind == KeyKind::kName) return Status();
@@ -276,9 +277,9 @@ uint64_t HashKeys(const KeyPath& path) {
   return hash;
 }
 
-// Sorted hashes take 16 bytes per leaf, where a set of paths would take
-// hundreds. Ties are broken by the keys, so that deliberate collisions cost no
-// more.
+// Checks that no two entries have the same path. Sorted hashes take 16 bytes
+// per leaf; a set of paths would take hundreds. Ties are broken by the keys, so
+// that deliberate collisions cost no more.
 Status CheckUniquePaths(const std::vector<TreeMetadataEntry>& entries) {
   using HashedEntry = std::pair<uint64_t, size_t>;
   std::vector<HashedEntry> hashes(entries.size());
@@ -301,7 +302,7 @@ Status CheckUniquePaths(const std::vector<TreeMetadataEntry>& entries) {
   return Status();
 }
 
-// The user's metadata and the documents as one object.
+// Returns the user's metadata and the documents as one object.
 nlohmann::ordered_json AllMetadata(const TreeMetadata& metadata) {
   nlohmann::ordered_json all = metadata.custom_metadata;
   if (metadata.documents.is_null()) return all;

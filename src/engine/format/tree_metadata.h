@@ -47,8 +47,8 @@ struct TreeMetadata {
   std::optional<std::string> value_metadata_tree;
 };
 
-// The text of `_METADATA` byte for byte as Orbax 0.12.8 writes it. An unset
-// use_ocdbt is written as null.
+// Returns the text of `_METADATA` byte for byte as Orbax 0.12.8 writes it. An
+// unset use_ocdbt is written as null.
 // REQUIRES: keys and texts in UTF-8.
 std::string SerializeTreeMetadata(const TreeMetadata& metadata);
 

@@ -182,8 +182,8 @@ TEST(TreeMetadata, UnknownMembersAreSkipped) {
   EXPECT_EQ(metadata->entries.size(), 1u);
 }
 
-// A program that reads custom metadata and saves them again saves documents of
-// another item.
+// A program that reads custom metadata and saves it again also saves the
+// documents of another item.
 TEST(TreeMetadata, OnlyNamedDocumentsAreTheItemsOwn) {
   TreeMetadata metadata;
   metadata.custom_metadata = {{"mine", 1}};

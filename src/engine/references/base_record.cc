@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using RecordJson = nlohmann::ordered_json;
 
-// The end of the metadata, which is read first, before all of it: custom
-// metadata come last in both Orbax's and holdfast's files.
+// The end of the metadata, of this size, is read before the rest, since custom
+// metadata comes last in both Orbax's and holdfast's files.
 constexpr uint64_t kTailBytes = uint64_t{64} << 10;
 
 Result<std::string> RecordText(const RecordJson& from, const char* name) {
@@ -31,7 +31,8 @@ Result<std::string> RecordText(const RecordJson& from, const char* name) {
   return at->get<std::string>();
 }
 
-// The path with its links resolved, as far as it exists; nullopt for a URL.
+// Returns the path with its links resolved, as far as it exists; nullopt for a
+// URL.
 std::optional<fs::path> RealPath(const Place& place) {
   if (place.is_remote()) return std::nullopt;
   std::error_code error;
@@ -46,8 +47,9 @@ void AddPlace(Place place, std::vector<Place>& places) {
   if (!is_known) places.push_back(std::move(place));
 }
 
-// False only if the end of the metadata shows that there is no delta: inside a
-// string quotes are escaped, so this key is the document's own.
+// Returns false only if the end of the metadata shows that there is no delta.
+// Quotes inside a string are escaped, so the key that is found is the
+// document's own.
 bool MayNameDelta(std::string_view tail) {
   const size_t at = tail.rfind("\"custom_metadata\":");
   return at == tail.npos ||
@@ -58,23 +60,23 @@ bool MayNameDelta(std::string_view tail) {
 constexpr uint64_t kMetadataBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kBaseFileBytesMax = uint64_t{64} << 10;
 
-// A file that readers do not accept (it is missing, or a link out of the
-// directory) does not make its directory a delta.
+// Returns whether readers do not accept a file, because it is missing, or is a
+// link out of the directory. Such a file does not make its directory a delta.
 bool IsTakenByNobody(const Status& status) {
   return status.code() == StatusCode::kNotFound ||
          status.code() == StatusCode::kInvalidArgument ||
          status.code() == StatusCode::kFailedPrecondition;
 }
 
-// The documents about deltas in the metadata; null if they are missing or
-// unreadable, which a load of the step reports.
+// Returns the documents about deltas in the metadata. Returns null if they are
+// missing or unreadable; a load of the step reports that.
 Result<RecordJson> DocumentsIn(Store& store) {
   const RecordJson none;
   const Result<ObjectInfo> info = store.Stat(kTreeMetadataFile);
   if (IsTakenByNobody(info.status())) return none;
   HF_RETURN_IF_ERROR(info.status());
   if (info->byte_count > kMetadataBytesMax) return none;
-  // The metadata may be large, and usually their end shows that there is no
+  // The metadata may be large, and its end usually shows that there is no
   // delta.
   if (info->byte_count > kTailBytes) {
     const uint64_t offset = info->byte_count - kTailBytes;
@@ -84,14 +86,14 @@ Result<RecordJson> DocumentsIn(Store& store) {
   const Result<Bytes> text = store.Read(kTreeMetadataFile);
   if (IsTakenByNobody(text.status())) return none;
   HF_RETURN_IF_ERROR(text.status());
-  // The key of a result's id has the same beginning.
+  // This may also find kResultIdKey, which begins with kDeltaKey.
   if (text->view().find(kDeltaKey) == std::string_view::npos) return none;
   auto metadata = ParseTreeMetadata(text->view());
   if (!metadata.ok() || !metadata->documents.is_object()) return none;
   return std::move(metadata->documents);
 }
 
-// Null if there is no such member, or it has another type.
+// Returns null if there is no such member, or it has another type.
 const RecordJson* MemberOf(const RecordJson& object, std::string_view name,
                            RecordJson::value_t kind) {
   if (!object.is_object()) return nullptr;
@@ -99,7 +101,7 @@ const RecordJson* MemberOf(const RecordJson& object, std::string_view name,
   return found != object.end() && found->type() == kind ? &*found : nullptr;
 }
 
-// The record in the metadata; nullopt if it names no base.
+// Returns the record in the metadata; nullopt if it names no base.
 Result<std::optional<BaseRecord>> RecordInMetadata(Store& store) {
   std::optional<BaseRecord> none;
   HF_ASSIGN_OR_RETURN(const RecordJson documents, DocumentsIn(store));
@@ -114,7 +116,7 @@ Result<std::optional<BaseRecord>> RecordInMetadata(Store& store) {
   return std::optional(*std::move(record));
 }
 
-// A step, and the directories in it, some of which are its items.
+// Returns a step and the directories in it, some of which are its items.
 Result<std::vector<Place>> StepAndItems(const Place& step) {
   std::vector<Place> places = {step};
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -190,8 +192,8 @@ std::vector<Place> PlacesOfBase(const Place& step, const BaseRecord& record) {
     // A base that was elsewhere may since have been moved next to the step.
     AddPlace(from.parent() / name, places);
   }
-  // The path may lead to the step itself, e.g. one with the same number in
-  // another root: no step is its own base.
+  // The path may lead to the step itself, for example if the base had the same
+  // number in another root. A step is never its own base.
   std::erase_if(places, [&](const Place& place) {
     return std::ranges::any_of(steps, [&](const Place& step) {
       return place.path() == step.path();

@@ -6,8 +6,8 @@
 // elsewhere and reached through links. Links are resolved when a record is
 // written. doc/deltas.md has the format. A delta has its record twice: in the
 // item's custom metadata under kDeltaKey, which is authoritative, and, only
-// with the path, in the file kBaseFile, by which a directory shows without
-// being parsed that it refers to another.
+// with the path, in the file kBaseFile, which shows without any parsing that
+// the directory refers to another one.
 //
 // Thread-safety: values and pure functions; functions on places read
 // directories.
@@ -35,40 +35,41 @@ struct BaseRecord {
   // DeltaInfo::id of the base if it is, or was, a delta; otherwise empty.
   std::string id;
 
-  // False for a record from kBaseFile, which has only the location.
+  // Returns false for a record from kBaseFile, which has only the location.
   bool is_known() const { return !content_hash.empty() || !id.empty(); }
 };
 
 nlohmann::ordered_json BaseRecordToJson(const BaseRecord& record);
 Result<BaseRecord> ParseBaseRecord(const nlohmann::ordered_json& document);
 
-// Sets the location of `base`, for the step that will be at `step`.
+// Records the location of `base`, as seen from the step that will be at `step`.
 void NameBase(const Place& step, const Place& base, BaseRecord& record);
 
-// Where the base of the step at `step` may be, the likeliest place first. If a
-// link leads to the step, the directories of both the link and its target are
-// searched.
+// Returns where the base of the step at `step` may be, the likeliest place
+// first. If a link leads to the step, the directories of both the link and its
+// target are searched.
 std::vector<Place> PlacesOfBase(const Place& step, const BaseRecord& record);
 
-// Whether both lead to the same directory or file, whatever their names.
+// Returns whether both paths lead to the same directory or file.
 bool IsSamePlace(const Place& a, const Place& b);
 
-// The records in the directory of a step or item: from its metadata, and from
-// kBaseFile if that says something else or the metadata cannot be read. Empty
-// if it is not a delta. Errors: those of reading.
+// Returns the records in the directory of a step or item: the one in its
+// metadata, and the one in kBaseFile if that differs or the metadata cannot be
+// read. Returns none if the directory is not a delta. Errors: read errors.
 Result<std::vector<BaseRecord>> BaseRecordsIn(const Place& directory);
-// The records of a step: in its directory and in those of its items.
+// Returns the records of a step: those in its directory and in its items'
+// directories.
 Result<std::vector<BaseRecord>> BaseRecordsOfStep(const Place& step);
-// Whether the step, or one of its items, holds the result with this id.
+// Returns whether the step, or one of its items, holds the result with this id.
 bool HasResult(const Place& step, const std::string& id);
-// Whether `place` holds the base that the record identifies. REQUIRES:
+// Returns whether `place` holds the base that the record identifies. REQUIRES:
 // record.is_known().
 Result<bool> IsBaseAt(const Place& place, const BaseRecord& record);
-// The places of PlacesOfBase that hold the base, or all of them if none is
-// known to.
+// Returns the places of PlacesOfBase that hold the base. If none is known to
+// hold it, returns all of them.
 std::vector<Place> PlacesThatHoldBase(const Place& step,
                                       const BaseRecord& record);
-// Whether one of the places where the base may be holds the base that the
+// Returns whether one of the places of PlacesOfBase holds the base that the
 // record identifies.
 Result<bool> IsBaseThere(const Place& step, const BaseRecord& record);
 

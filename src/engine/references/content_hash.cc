@@ -40,7 +40,7 @@ Result<std::string> ContentHash(const Place& place) {
   if (list.status().code() != StatusCode::kNotFound) return list.status();
   HF_RETURN_IF_ERROR(store->List(
       "", [&](std::string_view key, const ObjectInfo& info) -> Status {
-        // Files that systems leave there do not count as content.
+        // Files that operating systems leave there do not count as content.
         if (!IsNobodysPath(key)) HashFile(key, info.byte_count, hash);
         return Status();
       }));

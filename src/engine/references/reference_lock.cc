@@ -10,8 +10,8 @@
 namespace holdfast {
 namespace {
 
-// A process that holds it longer is stopped, or has locked the directory for
-// its own purposes.
+// A process that holds the lock longer is suspended, or has locked the
+// directory for its own purposes.
 constexpr std::chrono::seconds kWaitMax(5);
 constexpr std::chrono::milliseconds kWaitStep(2);
 
@@ -33,8 +33,8 @@ ReferenceLock::ReferenceLock(const Place& root) {
   }
 }
 
-// A forked child shares the lock, so closing the descriptor here would leave
-// the lock held there.
+// Unlocks explicitly. A forked child shares the lock, so closing only this
+// descriptor would leave it locked.
 void ReferenceLock::Unlock() {
   if (fd_.valid()) (void)::flock(fd_.get(), LOCK_UN);
   fd_.Reset();

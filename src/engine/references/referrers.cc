@@ -52,8 +52,9 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-// On disk, file types are returned with the names, as a root has thousands.
-// (The iterators of std::filesystem end the process when memory runs out.)
+// Returns the entries of a directory on disk. The types come with the names,
+// since a root may have thousands of entries. (The iterators of std::filesystem
+// end the process when memory runs out.)
 Result<std::vector<DirectoryEntry>> LocalEntriesOf(const Place& directory) {
   std::vector<DirectoryEntry> entries;
   const std::unique_ptr<DIR, CloseDirectory> opened(
@@ -75,8 +76,8 @@ Result<std::vector<DirectoryEntry>> LocalEntriesOf(const Place& directory) {
   return entries;
 }
 
-// Empty for anything but a directory, and for a directory that no longer
-// exists.
+// Returns the entries of a directory. Empty for anything but a directory, and
+// for a directory that no longer exists.
 Result<std::vector<DirectoryEntry>> EntriesOf(const Place& directory) {
   if (!directory.is_remote()) return LocalEntriesOf(directory);
   std::vector<DirectoryEntry> entries;
@@ -96,7 +97,7 @@ bool HasName(const std::vector<DirectoryEntry>& entries,
       entries, [&](const DirectoryEntry& entry) { return entry.name == name; });
 }
 
-// Whether the process that writes this directory is alive.
+// Returns whether the process that writes this directory is alive.
 bool IsBeingWritten(const Place& directory) {
   if (!directory.can_rename()) return true;
   const auto lock = DirectoryLock::Take(directory.path());
@@ -110,7 +111,7 @@ class ReferenceFinder {
     if (!root.is_remote()) real_root_ = fs::canonical(root.path(), error);
   }
 
-  // The references of the root's entry `name` to other entries there.
+  // Returns the references of the root's entry `name` to other entries there.
   Result<std::vector<Reference>> Find(const std::string& name) {
     found_.clear();
     step_ = directory_ = root_ / name;
@@ -126,7 +127,8 @@ class ReferenceFinder {
     return OthersThan(name);
   }
 
-  // The same for the contents of `directory`, which will be the entry `name`.
+  // Returns the same for the contents of `directory`, which will be the entry
+  // `name`.
   Result<std::vector<Reference>> FindIn(const Place& directory,
                                         const std::string& name) {
     found_.clear();
@@ -136,8 +138,8 @@ class ReferenceFinder {
     return OthersThan(name);
   }
 
-  // Whether a link of the view at `directory`, anywhere, leads to the root's
-  // entry `name`.
+  // Returns whether any link of the view at `directory` leads to the root's
+  // entry `name`. The view may be outside the root.
   Result<bool> LinksTo(const Place& directory, const std::string& name) {
     found_.clear();
     wants_bases_ = false;
@@ -156,14 +158,15 @@ class ReferenceFinder {
     return std::move(found_);
   }
 
-  // A step that may be restored needs what it needed before.
+  // Collects the references of the steps in the trash. A step that may be
+  // restored needs what it needed before.
   Status LookIntoTrash() {
     const Place trash = step_;
     HF_ASSIGN_OR_RETURN(const auto steps, EntriesOf(trash));
     for (const DirectoryEntry& step : steps) {
       if (step.kind != PathKind::kDirectory) continue;
       if (step.name.ends_with(kRemovingSuffix)) continue;
-      // Its references are relative to where it was.
+      // The step's references are relative to where it was.
       step_ = root_ / step.name;
       directory_ = trash / step.name;
       HF_RETURN_IF_ERROR(LookIntoStep(directory_));
@@ -171,8 +174,8 @@ class ReferenceFinder {
     return Status();
   }
 
-  // A view's links are in its items, and only items with their own list can be
-  // views.
+  // Collects the references of a step and its items. A view's links are in its
+  // items, and only items with their own list can be views.
   Status LookIntoStep(const Place& directory) {
     HF_ASSIGN_OR_RETURN(const auto entries, EntriesOf(directory));
     HF_RETURN_IF_ERROR(AddBases(directory, entries));
@@ -190,16 +193,16 @@ class ReferenceFinder {
     return Status();
   }
 
-  // Left by a killed save in a root next to the step. (The items of an
-  // unfinished step are locked with it.)
+  // Returns whether a killed save left the directory. (The items of an
+  // unfinished step are locked with the step.)
   static bool IsLeftover(const Place& directory) {
     return IsTemporaryName(directory.name()) &&
            !IsTemporaryName(directory.parent().name()) &&
            !IsBeingWritten(directory);
   }
 
-  // On disk, a step may contain anything, of any size, which must not be
-  // listed.
+  // Returns whether the directory may be an item. On disk, a step may contain
+  // other directories of any size, which must not be listed.
   bool MayBeItem(const Place& directory) const {
     return root_.is_remote() || IsThere(directory / kTreeMetadataFile) ||
            IsThere(directory / kBaseFile) || IsThere(directory / kDigestFile);
@@ -228,7 +231,7 @@ class ReferenceFinder {
     return Status();
   }
 
-  // The steps that a delta may have been made from.
+  // Adds the steps that a delta may have been made from.
   Status AddBases(const Place& directory,
                   const std::vector<DirectoryEntry>& entries) {
     if (!wants_bases_) return Status();
@@ -251,8 +254,8 @@ class ReferenceFinder {
     return Status();
   }
 
-  // Also for a link whose target no longer exists. A link in the trash is
-  // relative to where its step was.
+  // Adds the entry of the root that a link leads to, even if the link's target
+  // no longer exists. A link in the trash is relative to where its step was.
   void AddLink(const Place& link) {
     std::error_code error;
     const fs::path target = fs::read_symlink(link.path(), error);
@@ -272,7 +275,8 @@ class ReferenceFinder {
     found_.push_back({std::move(target), what, base});
   }
 
-  // The entry of the root that a place leads to, or into, by its real path.
+  // Returns the entry of the root that a place leads to, or into, by its real
+  // path.
   std::optional<std::string> NameInRoot(const Place& place) const {
     if (place.is_remote() || real_root_.empty()) return std::nullopt;
     std::error_code error;
@@ -311,7 +315,8 @@ Status NeededError(const Place& place, const Reference& reference,
       "` gives it bytes of its own, or remove it first");
 }
 
-// The step's list of checksums covers those of its items.
+// Returns FailedPrecondition for an item of a step whose list of checksums
+// covers the item.
 Status CheckIsNoItem(const Place& place) {
   const Place step = place.parent();
   const std::shared_ptr<Store> store = step.OpenStore();
@@ -351,8 +356,8 @@ Result<std::map<std::string, std::string>> NeededByOthers(
     staying.pop_back();
     HF_ASSIGN_OR_RETURN(const auto found, finder.Find(step));
     for (const Reference& reference : found) {
-      // A step that is kept for another step also keeps what it refers to: it
-      // is searched in turn, and only once.
+      // A step that another step keeps also keeps what it refers to, so it is
+      // searched in turn, and only once.
       if (going.erase(reference.target) == 0) continue;
       needed.emplace(reference.target,
                      std::string(reference.what) + " " + step);
@@ -453,8 +458,7 @@ Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {
                                                  : HasResult(place, result_id));
       if (stays_good) continue;
       if (!CountsBesideReplaced(root, entry.name, place.name())) continue;
-      // A delta of another checkpoint that was at this path before loses
-      // nothing.
+      // A delta of an earlier checkpoint at this path loses nothing.
       if (!base.content_hash.empty()) {
         const auto is_base = IsBaseAt(place, base);
         if (is_base.ok() && !*is_base) continue;

@@ -1,7 +1,7 @@
 // ArrayHome: where the arrays of one place are stored, and how their bytes are
-// verified; ReadableArray: one such array. An Item is a home, and so is
-// everything else that stores arrays: a Megatron checkpoint, the key-value
-// store of a spec, the files of a foreign format.
+// verified; ReadableArray: one such array. Homes are Items and everything else
+// that stores arrays: a Megatron checkpoint, the key-value store of a spec, the
+// files of a foreign format.
 //
 // Thread-safety: const methods from any thread. Ownership: a ReadableArray
 // borrows; the home outlives its readers.
@@ -48,12 +48,14 @@ class ArrayHome {
   virtual ~ArrayHome() = default;
   virtual Store& array_store() const = 0;
   virtual ByteCheck byte_check() const = 0;
-  // If true, absent chunks are errors; otherwise they have the fill value.
+  // Returns whether absent chunks are errors; otherwise they have the fill
+  // value.
   virtual bool refuses_missing_chunks() const = 0;
-  // Whether the data that was read can still belong to what was opened.
+  // Returns Unavailable if what was opened has been replaced, so that the data
+  // that was read may belong to something else.
   virtual Status CheckStillThere() const { return Status(); }
-  // The home's own message for a chunk that cannot be read; nullopt if it has
-  // no such message. `failure` names the place of the chunk.
+  // Returns the home's own message for a chunk that cannot be read; nullopt if
+  // it has no such message. `failure` names the chunk's place.
   virtual std::optional<Status> Explain(const ReadableArray& /*array*/,
                                         std::string_view /*key*/,
                                         const Status& /*failure*/) const {

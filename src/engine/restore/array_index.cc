@@ -17,8 +17,8 @@ int FormatOfMetadataKey(std::string_view key) {
 
 }  // namespace
 
-// A database may claim any size; up to this much, memory is allocated as
-// claimed.
+// A database may claim any size for metadata. Memory is allocated for claims up
+// to this size.
 constexpr uint64_t kMetadataBytesMax = 64 << 20;
 
 Status CheckMetadataBytes(std::string_view key, uint64_t byte_count) {
@@ -38,7 +38,8 @@ struct ArrayIndex::Builder {
   std::vector<StoredArray> arrays;
   std::vector<Sized> values;
 
-  // True if the key is that of metadata, whose text the caller must then set.
+  // Adds a key. Returns true if it is the key of metadata, whose text the
+  // caller must then set.
   bool Add(std::string_view key, uint64_t byte_count) {
     const size_t slash = key.rfind('/');
     const std::string_view last =
@@ -86,7 +87,7 @@ struct ArrayIndex::Builder {
     return index;
   }
 
-  // The array with the longest name that is a prefix of `key`.
+  // Returns the array with the longest name that is a prefix of `key`.
   static StoredArray* OwnerOf(ArrayIndex& index, std::string_view key) {
     size_t slash = key.rfind('/');
     while (true) {

@@ -30,9 +30,9 @@ class ArrayIndex {
   // Walks the complete directory.
   static Result<ArrayIndex> FromDirectory(Store& store);
 
-  // Sorted by name.
+  // Returns all arrays, sorted by name.
   const std::vector<StoredArray>& arrays() const { return arrays_; }
-  // Null if no array has this name.
+  // Returns null if no array has this name.
   const StoredArray* Find(std::string_view name) const;
 
  private:
@@ -42,17 +42,17 @@ class ArrayIndex {
 
 // Finds one array by name; NotFound if neither metadata file exists.
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name);
-// Finds many arrays, with concurrent requests if the store is a server; in the
-// order of the names. `prefers_zarr3` says which of the two files is tried
-// first.
+// Finds many arrays, with concurrent requests if the store is a server. Returns
+// them in the order of `names`. `prefers_zarr3` says which of the two files is
+// tried first.
 std::vector<Result<StoredArray>> ReadStoredArrays(
     Store& store, const std::vector<std::string>& names, bool prefers_zarr3);
 // Reads an array by the name of its metadata file; the text gives its format.
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name,
                                     const std::string& metadata_key);
 
-// "name/", or "" for a bare array. A name that already ends in '/' gets no
-// second one, as in TensorStore.
+// Returns "name/", or "" for a bare array. A name that already ends in '/' gets
+// no second one, as in TensorStore.
 std::string ArrayPrefix(std::string_view name);
 
 }  // namespace holdfast

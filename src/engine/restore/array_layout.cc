@@ -42,7 +42,8 @@ std::string CodecsText(const zarr::ArrayMetadata& metadata) {
   return text.empty() ? "none" : text;
 }
 
-// A shard ends in its index, which does not identify the shard's contents.
+// Returns how stored chunks are identified. A shard ends in its index, which
+// does not identify the shard's contents.
 ValueKnownBy KnownBy(const zarr::ArrayMetadata& metadata) {
   if (metadata.sharding || metadata.bytes_codecs.empty()) {
     return ValueKnownBy::kBlocks;

@@ -13,7 +13,7 @@ namespace holdfast {
 
 class ChunkSource final : public EncodedSource {
  public:
-  // `byte_count` is that of the stored chunk.
+  // `byte_count` is the size of the stored chunk.
   ChunkSource(const ObjectLocation& location, uint64_t byte_count,
               const CancelToken& cancel)
       : location_(location), byte_count_(byte_count), cancel_(cancel) {}
@@ -21,7 +21,7 @@ class ChunkSource final : public EncodedSource {
   uint64_t byte_count() const override { return byte_count_; }
   Status ReadAt(uint64_t offset, std::span<char> target) override;
 
-  // The failure of a read, as opposed to damage in the bytes.
+  // Returns the failure of a read, as opposed to damage in the bytes.
   const Status& read_status() const { return read_status_; }
 
  private:

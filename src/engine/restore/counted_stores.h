@@ -16,8 +16,9 @@ class CountedStores {
  public:
   CountedStores();
   ~CountedStores();
-  // The counting wrapper of `store`.
+  // Returns a wrapper of `store` that counts reads.
   Store* Add(Store* store);
+  // Returns the wrapper of `store`.
   // REQUIRES: Add(&store) was called.
   Store& Of(Store& store) const;
   uint64_t read_bytes() const;

@@ -16,8 +16,8 @@ constexpr uint64_t kInPlaceBytesMin = 256 << 10;
 // The size of one call, which a cancel cannot interrupt.
 constexpr uint64_t kCallBytesMax = 64 << 20;
 
-// The axis with the largest stride among those longer than 1; -1 if none is
-// longer.
+// Returns the axis with the largest stride among the axes longer than 1; -1 if
+// no axis is longer.
 int OuterAxis(const Shape& shape, const Shape& strides) {
   int outer = -1;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -41,8 +41,8 @@ uint64_t BytesIn(const Shape& shape, size_t element_bytes) {
   return static_cast<uint64_t>(ElementCount(shape)) * element_bytes;
 }
 
-// True if the target has the elements in the same order as the file, without
-// gaps.
+// Returns true if the target has the elements in the same order as the file,
+// without gaps.
 bool LiesAlike(const Shape& shape, const Shape& strides,
                const Shape& target_strides, size_t element_bytes) {
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -77,7 +77,7 @@ class BoxReader {
   }
 
  private:
-  // `box` is inside the extent.
+  // Reads a part of the box. `box` is relative to the extent.
   Status ReadPart(const Box& box, const ArrayView& target) {
     HF_RETURN_IF_ERROR(cancel_.Check());
     if (IsInPlace(box.shape, target)) return ReadStraight(box, target);
@@ -100,8 +100,8 @@ class BoxReader {
         stride > 0) {
       row_count = (scratch_bytes_max_ - row_span) / stride + 1;
     }
-    // The recursion ends: the rows fit the scratch, or one more axis is down to
-    // 1.
+    // The recursion ends: the rows fit into the scratch memory, or one more
+    // axis is down to 1.
     return ReadRows(box, target, axis, row_count);
   }
 
@@ -119,7 +119,7 @@ class BoxReader {
     return Status();
   }
 
-  // `box` is inside the extent.
+  // Returns the offset in the file of `box`, which is relative to the extent.
   uint64_t OffsetOf(const Box& box) const {
     return OffsetInFile(*read_.extent, read_.dtype,
                         Absolute(box, read_.extent->box.origin));

@@ -23,16 +23,19 @@
 
 namespace holdfast {
 
-// Bytes in the file from the start of the box's first element to the end of its
-// last; nullopt on overflow. REQUIRES: not empty.
+// Returns the number of bytes in the file from the start of the box's first
+// element to the end of its last; nullopt on overflow. REQUIRES: the box is not
+// empty.
 std::optional<uint64_t> ExtentSpan(const Shape& shape, const Shape& strides,
                                    size_t element_bytes);
 
-// Strides of the extent's elements in the file: those given, or else C order.
+// Returns the strides of the extent's elements in the file: the given ones, or
+// those of C order.
 Shape ExtentStrides(const Extent& extent, size_t element_bytes);
 
-// Cuts `box` into parts of about bytes_max bytes in the file at most (at least
-// one element), along the axis with the largest stride first.
+// Cuts `box` into parts, along the axis with the largest stride first. A part
+// spans at most about `bytes_max` bytes of the file, but has at least one
+// element.
 std::vector<Box> CutBox(const Box& box, const Shape& strides,
                         size_t element_bytes, uint64_t bytes_max);
 
@@ -48,18 +51,20 @@ struct ExtentRead {
   ArrayView target;             // has the box's shape
 };
 
-// True if the elements of a box of the extent, in C order, are a range of its
-// file exactly as they are in memory: no gaps, no bytes to swap, no bits to
-// clear.
+// Returns true if the elements of a box of the extent, in C order, are a range
+// of its file exactly as they are in memory: no gaps, no bytes to swap, no bits
+// to clear.
 bool IsPlainRange(const Extent& extent, DType dtype, const Box& box);
-// Offset in the extent's file of the first element of a box of the array.
+// Returns the offset, in the extent's file, of the first element of a box of
+// the array.
 uint64_t OffsetInFile(const Extent& extent, DType dtype, const Box& box);
 
-// True if the complete read goes straight into the target's memory.
+// Returns true if the complete read goes straight into the target's memory.
 bool ReadsInPlace(const ExtentRead& read);
 
-// Returns the bytes that were read. `scratch_bytes_max` limits each of the two
-// buffers (at least one element).
+// Reads the box, and returns the number of bytes that were read.
+// `scratch_bytes_max` limits each of the two scratch buffers, which hold at
+// least one element.
 Result<uint64_t> ReadExtentBox(Store& store, const ExtentRead& read,
                                uint64_t scratch_bytes_max,
                                ExtentScratch& scratch,

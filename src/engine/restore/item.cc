@@ -103,7 +103,8 @@ class ItemOpener {
     if (item_->place_.checked != nullptr) {
       item_->checked_ = *item_->place_.checked;
     } else {
-      // Also the lists above it, if reading them costs no request.
+      // Uses the lists above the item as well, if reading them costs no
+      // requests.
       const bool is_near =
           item_->place_.store == nullptr && files().requests_in_flight() <= 1;
       HF_ASSIGN_OR_RETURN(item_->checked_,
@@ -122,8 +123,9 @@ class ItemOpener {
     return Status();
   }
 
-  // Only the locations of a view's files are used from the list, which may be
-  // long.
+  // Opens the sources of a view without checking them. The list, which may be
+  // long, is read only if the item may have links, and only for the locations
+  // of the files.
   Status OpenSources() {
     if (!MayHaveLinks(item_->place_.directory)) return Status();
     const auto list = DigestIndex::Read(files());
@@ -134,8 +136,8 @@ class ItemOpener {
     return Status();
   }
 
-  // The item's own list; also for a single array of an item that is opened by
-  // itself.
+  // Returns the item's own list. If a single array of an item is opened by
+  // itself, returns the list that covers it.
   Result<std::shared_ptr<const DigestIndex>> ListOfFiles() {
     const ItemPlace& place = item_->place_;
     const bool is_part = place.kind == ItemKind::kZarr && !place.store;
@@ -148,7 +150,8 @@ class ItemOpener {
 
   Result<Bytes> ReadFile(std::string_view name) { return checked().Read(name); }
 
-  // DataLoss for a file that is missing but existed when the item was saved.
+  // Returns whether the file exists; DataLoss if it is missing but existed when
+  // the item was saved.
   Result<bool> Exists(std::string_view name) {
     const Status found = files().Stat(name).status();
     if (found.ok()) return true;
@@ -263,7 +266,8 @@ class ItemOpener {
     return Status();
   }
 
-  // Without the database the arrays would be searched as directories.
+  // Checks that no save left unmerged databases. Without a database, the arrays
+  // would be looked for in directories.
   Status CheckIsMerged() {
     if (item_->place_.store != nullptr) return Status();
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -288,8 +292,8 @@ class ItemOpener {
     }
   }
 
-  // Before `_METADATA` existed the msgpack file held the structure; T5X's file
-  // also holds specs.
+  // Adds the leaves of the msgpack file, which held the structure before
+  // `_METADATA` existed. T5X's file also holds specs.
   Status AddLeavesOfAggregate() {
     HF_RETURN_IF_ERROR(Aggregate().status());
     Tree tree = *std::move(*aggregate_);
@@ -317,7 +321,7 @@ class ItemOpener {
     if (leaf.problem.ok() && !CheckKey(spec.array).ok()) {
       leaf.problem =
           DataLossError("its spec names the directory \"" + spec.array +
-                        "\", which cannot lie in the checkpoint");
+                        "\", which cannot be in the checkpoint");
     }
     if (!leaf.problem.ok()) {
       leaf.problem = leaf.problem.WithContext("leaf " + name);
@@ -458,7 +462,7 @@ class ItemOpener {
     return ReadArrayMetadata(name);  // for its error
   }
 
-  // An empty key stands for either format.
+  // Reads an array's metadata. An empty `key` means that of either format.
   Result<StoredArray> ReadArrayMetadata(const std::string& name,
                                         const std::string& key = {}) {
     HF_ASSIGN_OR_RETURN(StoredArray array,
@@ -483,9 +487,9 @@ class ItemOpener {
     return ahead->second;
   }
 
-  // TensorStore's FailedPrecondition for metadata that cannot be parsed: for a
-  // leaf that status would mean that a TypeHandler is missing and nothing is
-  // damaged.
+  // Turns TensorStore's FailedPrecondition for metadata that cannot be parsed
+  // into DataLoss. For a leaf, FailedPrecondition would mean that a TypeHandler
+  // is missing and nothing is damaged.
   static Status DamageOfLayout(const Status& status) {
     const bool does_not_parse =
         status.code() == StatusCode::kFailedPrecondition;
@@ -524,7 +528,8 @@ class ItemOpener {
     return Status();
   }
 
-  // A file that is in no list of the save may be older than the arrays.
+  // Reads the fingerprints, if a list of the save names their file. Any other
+  // file may be older than the arrays.
   Status ReadFingerprints() {
     if (!checked().Lists(kFingerprintsFile)) return Status();
     const Result<Bytes> text = ReadFile(kFingerprintsFile);
@@ -581,9 +586,9 @@ class ItemOpener {
     return strings.status().WithContext(files().Describe(kStringsFile));
   }
 
-  // Empty if no sharding is recorded. A file that differs from its digest is
-  // DataLoss; an invalid file that never had a digest is reported only by
-  // Verify, because no value depends on it.
+  // Returns the array's sharding; empty if none is recorded. A file that
+  // differs from its digest is DataLoss. An invalid file that never had a
+  // digest is reported only by Verify, because no value depends on it.
   Result<std::string_view> ShardingOf(const std::string& array_name) {
     if (!shardings_status_) shardings_status_ = ReadShardings();
     if (!shardings_status_->ok()) return *shardings_status_;
@@ -601,9 +606,9 @@ class ItemOpener {
     return Status();
   }
 
-  // Every process leaves a file, usually about all arrays, so one of perhaps
-  // thousands is enough. A damaged file is a problem of all leaves that may be
-  // keys.
+  // Finds out which arrays are typed PRNG keys. Every process leaves a file,
+  // which is usually about all arrays, so one of perhaps thousands is enough. A
+  // damaged file is a problem of all leaves that may be keys.
   void ReadPrngImpls(const TreeMetadata& metadata) {
     std::unordered_set<std::string> unknown;
     for (const TreeMetadataEntry& entry : metadata.entries) {
@@ -661,7 +666,7 @@ class ItemOpener {
   std::unordered_map<std::string, std::string> prng_impls_;
   Status prng_impls_status_;
   FingerprintTexts fingerprints_;  // of the arrays
-  Status exhausted_;               // left a leaf without its description
+  Status exhausted_;               // out of memory while describing a leaf
 };
 
 Store& Item::array_store() const {

@@ -37,11 +37,11 @@ struct StoredLeaf {
   // For strings, empties, and values from the msgpack file.
   Tree value;
   std::string_view sharding_json;  // owned by the Item; empty unless recorded
-  // Only a TypeHandler of the caller can read it, as `problem` says.
+  // Only one of the caller's TypeHandlers can read it, as `problem` says.
   bool is_external = false;
   Status problem;
 
-  // REQUIRES: a layout.
+  // Returns the array to read. REQUIRES: layout is not null.
   ReadableArray array() const {
     return {info.name, prefix, layout.get(), nullptr, info.fingerprint};
   }
@@ -52,12 +52,13 @@ class Item final : public ArrayHome {
   static Result<std::unique_ptr<Item>> Open(const ItemPlace& place,
                                             const OpenOptions& options);
 
-  // Opens only the requested arrays, in that order, by their own metadata: a
-  // missing array keeps its place with the reason.
+  // An array to be opened by its own metadata.
   struct ArrayRequest {
     std::string name;          // the parameter's
     std::string metadata_key;  // ".zarray", "zarr.json", or another name
   };
+  // Opens only the requested arrays, in the order of `requests`. A missing
+  // array keeps its place, with the reason.
   // REQUIRES: options.missing_chunks is not kAsRecorded.
   static Result<std::unique_ptr<Item>> OpenArrays(
       const std::string& directory, bool use_ocdbt,
@@ -67,27 +68,27 @@ class Item final : public ArrayHome {
   const std::vector<StoredLeaf>& leaves() const { return leaves_; }
   bool use_ocdbt() const { return ocdbt_store_ != nullptr; }
   int zarr_format() const { return zarr_format_; }
-  // `_METADATA` without its entries; null if it is missing.
+  // Returns `_METADATA` without its entries; null if it is missing.
   const TreeMetadata* tree_metadata() const {
     return tree_metadata_ ? &*tree_metadata_ : nullptr;
   }
-  // The store with the arrays: the OCDBT database, or the files.
+  // Returns the store with the arrays: the OCDBT database, or the files.
   Store& array_store() const override;
-  // Null if the arrays are files.
+  // Returns null if the arrays are files.
   ocdbt::Database* database() const {
     return use_ocdbt() ? &ocdbt_store_->database() : nullptr;
   }
-  // The item's own list of checksums, including values; null if it has none, or
-  // nothing is to be checked.
+  // Returns the item's own list of checksums, including values; null if it has
+  // none, or nothing is to be checked.
   const DigestIndex* digests() const { return checked_.own(); }
   ByteCheck byte_check() const override {
     return digests() != nullptr ? ByteCheck::kListed : ByteCheck::kByCodecAlone;
   }
-  // Unavailable if the item's directory on disk is no longer the one that was
-  // opened: data that was read may belong to another item, and missing data
-  // need not mean the fill value.
+  // Returns Unavailable if the item's directory on disk is no longer the one
+  // that was opened. Data that was read may then belong to another item, and
+  // missing data need not mean the fill value.
   Status CheckStillThere() const override;
-  // If true, absent chunks are errors.
+  // Returns whether absent chunks are errors.
   bool refuses_missing_chunks() const override { return refuses_missing_; }
 
  private:

@@ -15,38 +15,39 @@
 
 namespace holdfast {
 
-// A leaf whose path is just its name, and a checkpoint of a single item.
+// Returns a leaf whose path is just its name.
 LeafInfo NamedLeaf(std::string name, ValueKind kind);
+// Returns the description of a checkpoint of a single item.
 CheckpointInfo OneItemInfo(std::string path, std::string format);
 
-// The leaf's path in the tree: key and key_kinds.
+// Returns the leaf's path in the tree: key and key_kinds.
 KeyPath PathOf(const LeafInfo& leaf);
 
 // Cuts the leaf into runs of complete rows of about this many bytes each, in C
-// order. They are runs of complete chunks, so that no chunk is decoded twice;
-// if elements are stored raw ("none"), any rows will do.
+// order. A run consists of complete chunks, so that no chunk is decoded twice.
+// If the elements are stored raw ("none"), a run may end between any two rows.
 std::vector<Box> SlabsOf(const LeafInfo& leaf, uint64_t slab_bytes);
 
-// Checkpoint::Structure, built only from key paths.
+// Returns what Checkpoint::Structure does, built only from key paths.
 Result<Tree> StructureOf(const std::vector<LeafInfo>& leaves);
 
-// LoadOptions::names: a name selects the leaf itself and everything below it;
-// an empty list selects all leaves.
+// Returns whether `names` (LoadOptions::names) select the leaf. A name selects
+// the leaf itself and everything below it; an empty list selects all leaves.
 bool IsSelected(const std::vector<std::string>& names,
                 std::string_view leaf_name);
-// NotFound for a name that selects nothing.
+// Returns NotFound for a name that selects nothing.
 Status CheckNamesExist(const std::vector<std::string>& names,
                        const std::vector<std::string_view>& leaf_names);
 
-// The kind of a leaf in `_METADATA`, from the type string there.
+// Returns the kind of a leaf in `_METADATA`, from the type string there.
 ValueKind KindOfValueType(std::string_view value_type);
-// True for arrays and scalars, which Read returns.
+// Returns true for arrays and scalars, which Read returns.
 bool HasElements(ValueKind kind);
-// Whether ReadText returns the leaf's value.
+// Returns whether ReadText returns the leaf's value.
 bool HasText(ValueKind kind);
-// True for None and the empty containers, whose values need no bytes.
+// Returns true for None and the empty containers, whose values need no bytes.
 bool IsEmptyKind(ValueKind kind);
-// The value of an empty kind or placeholder; None for all others.
+// Returns the value of an empty kind or placeholder; None for all others.
 Tree EmptyValue(ValueKind kind);
 
 }  // namespace holdfast

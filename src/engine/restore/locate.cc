@@ -12,11 +12,11 @@
 namespace holdfast {
 namespace {
 
-// For chunks up to this size, their file's size is not looked up.
+// If a chunk is no larger than this, the size of its file is not looked up.
 constexpr size_t kSmallChunkBytes = 1 << 20;
 
-// True if no list of checksums needs the complete chunk, and no server would
-// turn each piece of it into a request that waits.
+// Returns true if a chunk can be read in pieces: no list of checksums needs it
+// as a whole, and no server would make each piece a request of its own.
 bool CanCut(const PlannedChunk& chunk, const RestoreTarget& target) {
   return target.home->byte_check() == ByteCheck::kByCodecAlone &&
          chunk.location.store->requests_in_flight() <= 1;
@@ -25,11 +25,12 @@ bool CanCut(const PlannedChunk& chunk, const RestoreTarget& target) {
 // Raw parts larger than this are cut, so that many threads share them.
 constexpr uint64_t kRawPieceBytes = uint64_t{8} << 20;
 
-// Whether to read by itself the part of the chunk that contains all wanted
-// elements: because that saves reading, or because a complete raw chunk is so
-// large that a file is better read straight to its target, and a range of a
-// file by several threads. Smaller chunks are read completely, so that
-// neighbours can be joined.
+// Returns whether to read only the part of the chunk that contains all wanted
+// elements, instead of the stored chunk. This is better if it reads less. It is
+// also better for a large raw chunk, even if all of it is wanted: a file is
+// then read straight into its target, and a range of a file by several threads.
+// Smaller chunks are read completely, so that they can be joined with their
+// neighbors.
 bool ReadsPart(const PlannedChunk& chunk, const RestoreTarget& target,
                const Box& wanted) {
   const zarr::ChunkFormat& format = target.array.layout->format;
@@ -74,8 +75,8 @@ Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
   return chunk;
 }
 
-// Sizes come from a file: a chunk's stored bytes must account for its size
-// before memory is allocated for it.
+// Checks that a chunk's stored bytes can account for its size, which comes from
+// a file, before memory is allocated for it.
 Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
   const ArrayLayout& layout = *target.array.layout;
   // A shard may leave out chunks that equal the fill value.
@@ -192,7 +193,8 @@ class Locator {
   }
 
  private:
-  // Chunks that several targets need are located once.
+  // Locates the chunks of several targets. A chunk that several of them need is
+  // located once.
   Status LocateShared() {
     HF_ASSIGN_OR_RETURN(
         const std::vector<int64_t> numbers,
@@ -233,6 +235,7 @@ class Locator {
     return Status();
   }
 
+  // Returns the smallest box that contains what the targets want of the chunk.
   // REQUIRES: some target overlaps the chunk.
   Box WantedBox(const Box& chunk_box) const {
     std::optional<Box> wanted;
@@ -288,7 +291,8 @@ Result<std::vector<int64_t>> WantedChunks(std::string_view leaf_name,
       numbers.push_back(number);
       return cancel.Check();
     }));
-    // Many targets that are the complete array use no more memory than one.
+    // Thus many targets that want the complete array use no more memory than
+    // one.
     if (numbers.size() > 2 * unique_count + kUniqueSlack) {
       HF_RETURN_IF_ERROR(make_unique());
     }
@@ -335,7 +339,7 @@ Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run) {
       },
       &run.cancel()));
   std::vector<PlannedChunk> chunks;
-  // In the order of the groups, whichever thread has located them.
+  // The chunks are in the order of the groups, whichever threads located them.
   for (std::vector<PlannedChunk>& part : parts) {
     std::move(part.begin(), part.end(), std::back_inserter(chunks));
   }

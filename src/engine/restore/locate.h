@@ -18,24 +18,24 @@ namespace holdfast {
 // Arrays with more chunks are refused: the plan itself would not fit in memory,
 // and no real checkpoint has them. Slices have no such limit.
 inline constexpr int64_t kChunkCountMax = int64_t{1} << 22;
-// ResourceExhausted, naming the leaf.
+// Returns ResourceExhausted, naming the leaf, if `chunk_count` is too large.
 Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count);
 
-// The indices of the chunks that the boxes touch, ascending, each once. Uses
-// only the memory for these indices, however much the boxes overlap.
+// Returns the indices of the chunks that the boxes touch, ascending, each once.
+// Uses only the memory for these indices, however much the boxes overlap.
 Result<std::vector<int64_t>> WantedChunks(std::string_view leaf_name,
                                           const ChunkGrid& grid,
                                           const BoxIndex& boxes,
                                           const CancelToken& cancel);
 
-// The bytes of a raw array that a worker reads at a time.
+// Returns how many bytes of a raw array a worker reads at a time.
 uint64_t RawPartBytes(Run& run);
 
-// Locates the chunks of all targets, each once, and joins them into reads;
-// views of complete arrays are not needed yet. Reads metadata only. DataLoss if
-// an array claims more elements than its stored bytes can hold: call it before
-// allocating memory for them. REQUIRES: targets of the same array are adjacent,
-// and not empty.
+// Locates the chunks of all targets, each once, and joins them into reads; the
+// views of targets for complete arrays are not needed yet. Reads metadata only.
+// DataLoss if an array claims more elements than its stored bytes can hold:
+// call it before allocating memory for them. REQUIRES: targets of the same
+// array are adjacent, and not empty.
 Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run);
 
 }  // namespace holdfast

@@ -35,8 +35,8 @@ struct RawArray {
   std::vector<Extent> extents;
   std::unique_ptr<const BoxIndex> boxes;  // of the extents, if several
   // For elements that are not stored in plain form (deflated, packed): the
-  // reader returns them, and extents are empty. It is asked for boxes in C
-  // order, a few MiB at a time, for one target after the other.
+  // reader returns them, and extents are empty. It is asked for one target
+  // after another, for each in boxes of a few MiB, in C order.
   std::shared_ptr<const ArrayReader> reader;
 
   // Calls fn(extent, common part) for each extent that overlaps `box`.

@@ -21,7 +21,7 @@ namespace {
 // The size of a read that a cancel cannot interrupt.
 constexpr size_t kReadPieceBytes = 64 << 20;
 
-// The same for a server, where it is cut into many concurrent requests.
+// The same for a server, where a read is cut into many concurrent requests.
 constexpr size_t kRemotePieceBytes = 256 << 20;
 
 // Up to this size, memory is allocated without looking up the size of a
@@ -45,7 +45,8 @@ class Restorer {
         contexts_(run.executor().thread_count(), &run.cancel()),
         workers_(run.executor().thread_count()) {}
 
-  // The bytes that readers of raw arrays returned, which no store counts.
+  // Returns the bytes that the readers of raw arrays have returned. No store
+  // counts them.
   uint64_t reader_bytes() const { return reader_bytes_; }
 
   Status Execute(size_t read_index, int worker_index) {
@@ -89,7 +90,8 @@ class Restorer {
     worker.context->TrimScratch(kept_scratch_bytes_max_);
   }
 
-  // A thread that waits for others holds no scratch in the meantime.
+  // Reserves memory from the budget. A thread that has to wait releases its
+  // scratch memory first.
   ByteBudget::Lease Acquire(uint64_t byte_count, Worker& worker) {
     if (auto lease = run_.budget().TryAcquire(byte_count)) {
       return *std::move(lease);
@@ -103,7 +105,8 @@ class Restorer {
   const TargetGroup& GroupOf(const PlannedChunk& chunk) const {
     return groups_[chunk.group];
   }
-  // The first of its targets, whose home and array are those of all.
+  // Returns the chunk's first target. All of its targets have the same home and
+  // array.
   const RestoreTarget& TargetOf(const PlannedChunk& chunk) const {
     return targets_[GroupOf(chunk).first];
   }
@@ -113,7 +116,7 @@ class Restorer {
   static DType StoredDType(const RestoreTarget& target) {
     return target.array.dtype();
   }
-  // The first chunk.location.byte_count bytes are its elements in C order.
+  // Returns whether the stored bytes are the chunk's elements in C order.
   static bool IsRaw(const PlannedChunk& chunk, const RestoreTarget& target) {
     return chunk.extent != nullptr ||
            (LayoutOf(target).format.is_raw &&
@@ -123,7 +126,7 @@ class Restorer {
   // How a chunk's elements are used.
   struct ChunkUses {
     size_t count = 0;
-    const RestoreTarget* target = nullptr;  // one of them
+    const RestoreTarget* target = nullptr;  // one of the targets
     const Box* chunk_box = nullptr;
     bool is_all = false;  // every element is wanted
     Box part;             // unless is_all: the box around all wanted parts
@@ -164,13 +167,14 @@ class Restorer {
     holdfast::ForEachUse(targets_, GroupOf(chunk), chunk.box, fn);
   }
 
-  // The memory of a target for `part`, a box of the leaf.
+  // Returns a target's memory for `part`, a box of the leaf.
   static ArrayView ViewOf(const RestoreTarget& target, const Box& part) {
     if (target.origin.empty()) return Subview(target.view, part);
     return Subview(target.view, Relative(part, target.origin));
   }
 
-  // True if the target's memory is exactly that of a complete decoded chunk.
+  // Returns true if the target's memory is exactly that of a complete decoded
+  // chunk.
   static bool FillsTarget(const PlannedChunk& chunk, const ChunkUses& uses) {
     return uses.is_direct && uses.is_all &&
            (chunk.extent != nullptr ||
@@ -178,7 +182,7 @@ class Restorer {
            IsContiguous(ViewOf(*uses.target, chunk.box));
   }
 
-  // True if the stored bytes are the wanted bytes, in the wanted order.
+  // Returns true if the stored bytes are the wanted bytes, in the wanted order.
   static bool ReadsInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
     return IsRaw(chunk, *uses.target) && FillsTarget(chunk, uses);
   }
@@ -205,7 +209,7 @@ class Restorer {
     return Status();
   }
 
-  // A batch of one request, since batches can be cancelled.
+  // Reads with a batch of one request, since batches can be cancelled.
   Status ReadPiece(const ObjectLocation& where, uint64_t at,
                    std::span<char> target) const {
     const RangeRead request{where.key, where.offset + at, target};
@@ -309,8 +313,8 @@ class Restorer {
     holdfast::ForEachUse(targets_, GroupOf(chunk), *inside, copy);
   }
 
-  // For a chunk too large to hold in memory; returns false if it must be held
-  // after all.
+  // Reads and decodes piece by piece a chunk that is too large to hold in
+  // memory. Returns false if it must be held after all.
   Result<bool> Stream(const PlannedChunk& chunk, const ChunkUses& uses,
                       uint64_t stored_bytes, Worker& worker) {
     const RestoreTarget& target = TargetOf(chunk);
@@ -361,7 +365,7 @@ class Restorer {
     });
   }
 
-  // Bytes of scratch memory that decoding the chunk needs.
+  // Returns the bytes of scratch memory that decoding the chunk needs.
   uint64_t ScratchBytes(const PlannedChunk& chunk,
                         const ChunkUses& uses) const {
     if (chunk.extent != nullptr) return 0;
@@ -412,7 +416,8 @@ class Restorer {
     return decoded;
   }
 
-  // An absent file is noticed when it is read.
+  // Handles a failed read. If the chunk is absent and may be, its targets get
+  // the fill value.
   Status FillIfAbsent(const PlannedChunk& chunk, const Status& read) {
     const RestoreTarget& target = TargetOf(chunk);
     const bool is_absent = read.code() == StatusCode::kNotFound;
@@ -474,7 +479,7 @@ class Restorer {
     return Status();
   }
 
-  // Transfers only the bytes of the wanted part.
+  // Reads only the bytes of the wanted part.
   Status ReadPart(const PlannedChunk& chunk, Worker& worker) {
     const ChunkUses uses = UsesOf(chunk);
     const uint64_t scratch_bytes = uses.is_direct ? 0 : chunk.part_bytes;
@@ -486,8 +491,8 @@ class Restorer {
     return read;
   }
 
-  // Reads the wanted part of the chunk by boxes: in one go, or, if it is to be
-  // distributed and larger than a piece, piece by piece.
+  // Reads the wanted part of the chunk: in one go, or piece by piece if it must
+  // be distributed and is larger than a piece.
   Status ReadBoxes(const PlannedChunk& chunk, const ChunkUses& uses,
                    Worker& worker) {
     if (uses.is_direct) {
@@ -547,7 +552,8 @@ class Restorer {
     });
   }
 
-  // One file per chunk, whose size is not known before it is opened.
+  // Reads a chunk that has its own file, whose size is not known before it is
+  // opened.
   Status ReadWholeObject(const PlannedChunk& chunk, Worker& worker) {
     const ChunkUses uses = UsesOf(chunk);
     const uint64_t held_bytes =
@@ -574,8 +580,8 @@ class Restorer {
     return decoded;
   }
 
-  // Sizes come from a file: memory is allocated only for what the data file
-  // holds.
+  // Checks that the data file is large enough for the read, before memory is
+  // allocated for it.
   static Status CheckFileHolds(const PlannedRead& read,
                                const ObjectLocation& where) {
     HF_ASSIGN_OR_RETURN(const ObjectInfo info, where.store->Stat(where.key));
@@ -590,7 +596,7 @@ class Restorer {
   Status ReadToScratch(const PlannedRead& read, const ObjectLocation& where,
                        Buffer& scratch) const {
     if (scratch.size() < read.byte_count) {
-      // Asking for the size would cost as much as the read.
+      // Getting the file's size would cost as much as the read.
       const bool is_small =
           IsRemote(*where.store) && read.byte_count <= kUncheckedBytesMax;
       if (!is_small) HF_RETURN_IF_ERROR(CheckFileHolds(read, where));
@@ -600,9 +606,9 @@ class Restorer {
                      {scratch.data(), read.byte_count});
   }
 
-  // After the failure of a joined read, reads each chunk by itself. A damaged
-  // chunk fails under its own name; damage between the chunks, in bytes that no
-  // target needs, fails nothing.
+  // Reads each chunk of a joined read by itself, after the joined read has
+  // failed. The error then names the damaged chunk. Damage between the chunks,
+  // in bytes that no target needs, causes no failure.
   Status ExecuteAlone(const PlannedRead& read,
                       const std::vector<ChunkUses>& uses, const Status& failure,
                       Worker& worker) {
@@ -678,7 +684,8 @@ Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
   return Status();
 }
 
-// Whether the boxes contain each element of the array once, in its own dtype.
+// Returns whether the targets contain each element of the array once, in the
+// array's own dtype.
 bool HaveAllElements(const RestoreTarget* first, const RestoreTarget* last) {
   // Comparing all pairs would be too slow beyond this.
   constexpr int64_t kBoxesMax = 256;
@@ -694,8 +701,8 @@ bool HaveAllElements(const RestoreTarget* first, const RestoreTarget* last) {
   return count == ElementCount(first->array.shape());
 }
 
-// Compares the contents of the targets' memory with what was saved: the last
-// check of it before the caller gets it.
+// Compares the targets' memory with the saved fingerprints. This is the last
+// check of the memory before the caller gets it.
 Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats) {
   std::vector<FingerprintPart> parts;
   std::vector<const ReadableArray*> arrays;  // as parts
@@ -755,7 +762,7 @@ Status Restore(RestorePlan plan, Run& run, Stats& stats,
         return restorer.Execute(read, worker);
       },
       &run.cancel());
-  // It also explains a failure.
+  // A replaced checkpoint also explains a failure.
   HF_RETURN_IF_ERROR(CheckStillThere(plan.targets));
   HF_RETURN_IF_ERROR(restored);
   HF_RETURN_IF_ERROR(CheckFingerprints(plan, run, stats));

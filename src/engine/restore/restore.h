@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// A missing chunk, for which a target got the fill value.
+// A missing chunk, in whose place a target got the fill value.
 struct AbsentChunk {
   size_t target = 0;  // its index among the targets
   std::string key;    // of the chunk in the home's store

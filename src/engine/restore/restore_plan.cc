@@ -6,7 +6,8 @@
 namespace holdfast {
 namespace {
 
-// Whether the chunk's range in a file is known, so that it can be joined.
+// Returns whether the chunk's range in a file is known, so that it can be
+// joined.
 bool IsRanged(const PlannedChunk& chunk) {
   return !chunk.is_missing && !chunk.location.inline_value &&
          chunk.location.byte_count != kToEnd;
@@ -14,7 +15,7 @@ bool IsRanged(const PlannedChunk& chunk) {
 
 bool ChunkLess(const PlannedChunk& a, const PlannedChunk& b) {
   const bool a_ranged = IsRanged(a), b_ranged = IsRanged(b);
-  // Ranged chunks come last, sorted by place: JoinRanged joins neighbours, and
+  // Ranged chunks come last, sorted by place: JoinRanged joins neighbors, and
   // files are read from front to back.
   if (a_ranged != b_ranged) return b_ranged;
   if (!a_ranged) return a.group < b.group;
@@ -55,7 +56,8 @@ bool IsObject(const PlannedChunk& chunk) {
   return !chunk.is_missing && !chunk.location.inline_value;
 }
 
-// A chunk with its own file is its own task; chunks without a read share tasks.
+// Adds the tasks for chunks whose range is not known. A chunk with its own file
+// is a task by itself; chunks that need no read share tasks.
 void BatchUnranged(size_t count, RestorePlan& plan) {
   for (size_t first = 0; first < count;) {
     size_t last = first + 1;

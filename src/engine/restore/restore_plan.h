@@ -2,8 +2,9 @@
 // chunk's elements go. A plan is a value: it can be printed, and tested without
 // a disk.
 //
-// Chunks are sorted by file and offset and joined into reads of neighbours, so
-// that many small values cost one read, and large values one read each.
+// Chunks are sorted by file and offset and joined with their neighbors into
+// reads, so that many small values cost one read together, and a large value
+// costs one read.
 // Thread-safety: values. Units: bytes; chunks by their index in the grid.
 #pragma once
 
@@ -31,11 +32,11 @@ struct RestorePlan {
   std::vector<PlannedRead> reads;
 };
 
-// Gaps smaller than this between neighbours are read rather than skipped.
+// Gaps smaller than this between neighbors are read rather than skipped.
 inline constexpr uint64_t kReadGapBytesMax = 16 << 10;
 // A joined read is closed at this size, to keep every thread busy.
 inline constexpr uint64_t kJoinedReadBytesMax = 1 << 20;
-// The same limit where each read is a request to a server. Larger chunks are
+// The same limits for servers, where each read is a request. Larger chunks are
 // read by themselves, and often in place.
 inline constexpr uint64_t kRemoteGapBytesMax = 1'000'000;
 inline constexpr uint64_t kRemoteJoinedBytesMax = 8 << 20;

@@ -47,11 +47,12 @@ struct TargetGroup {
   std::unique_ptr<const BoxIndex> boxes;
 };
 
-// In order. REQUIRES: targets of one array are adjacent, and not empty.
+// Groups the targets by array, in order. REQUIRES: targets of one array are
+// adjacent, and not empty.
 std::vector<TargetGroup> GroupTargets(
     const std::vector<RestoreTarget>& targets);
 
-// The part of the array that the target wants.
+// Returns the part of the array that the target wants.
 Box BoxOfTarget(const RestoreTarget& target);
 
 // Calls fn(target, common part) for each target in the group that overlaps
@@ -62,26 +63,27 @@ void ForEachUse(const std::vector<RestoreTarget>& targets,
                 const TargetGroup& group, const Box& chunk_box,
                 const UseFn& fn);
 
-// How many concurrent requests suit the stores that hold the targets.
+// Returns how many concurrent requests suit the stores that hold the targets.
 int RequestsInFlight(const std::vector<RestoreTarget>& targets);
 
-// Bytes that the targets need in total, decoded in the stored dtype.
+// Returns the bytes that all targets need, decoded in the stored dtype.
 uint64_t WantedBytes(const std::vector<RestoreTarget>& targets);
 
-// The smallest box that contains both.
+// Returns the smallest box that contains both.
 Box Hull(const Box& a, const Box& b);
-// Bytes of the stored elements in a box of the array.
+// Returns the bytes of the decoded elements in a box of the array, in the
+// stored dtype.
 uint64_t BytesOf(const Box& box, const ReadableArray& array);
 
-// For the chunk that `box`, a chunk or a part of one, belongs to: its index in
-// the grid, and its first element.
+// These describe the chunk that `box` is, or is a part of. They return its
+// index in the grid, its first element, and its key.
 Shape ChunkIndexOf(const ReadableArray& array, const Box& box);
 Shape ChunkOriginOf(const ReadableArray& array, const Box& box);
 std::string ChunkKeyOf(const ReadableArray& array, const Box& box);
 
-// A message that says what failed with the chunk, from its home, or else our
-// own: "leaf a.b: chunk [0:4]: " and the failure. The failure names the place;
-// if it does not, `adds_place` adds it: "/ckpt/d/7a28 at 0".
+// Returns an error that says what failed with the chunk: the home's own
+// message, or else "leaf a.b: chunk [0:4]: " and the failure. If the failure
+// does not name the chunk's place, `adds_place` adds it: "/ckpt/d/7a28 at 0".
 Status ChunkFailure(const PlannedChunk& chunk, const RestoreTarget& target,
                     const Status& failure, bool adds_place);
 

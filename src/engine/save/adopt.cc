@@ -23,7 +23,7 @@ std::string_view FirstElement(std::string_view path) {
   return path.substr(0, path.find('/'));
 }
 
-// These are written later, or rewritten.
+// Returns true for files that are written, or rewritten, later.
 bool IsRootFile(std::string_view path) {
   return path == kCheckpointMetadataFile || path == kCommitMarkerFile ||
          path == kV1MarkerFile || path == kDigestFile;
@@ -156,14 +156,13 @@ Status AdoptFiles(const Place& directory, bool write_digests,
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory));
   std::set<std::string, std::less<>> arrays;
   if (rules.has_arrays) arrays = ArrayDirectories(tree.files);
-  std::set<std::string_view> touched;  // directories with such files
+  std::set<std::string_view> touched;  // directories with adopted files
   for (const std::string& path : tree.files) {
     if (rules.is_known(path)) continue;
     touched.insert(ParentKey(path));
     if (files.sync()) HF_RETURN_IF_ERROR(SyncFile(directory / path));
-    // Skips names that the list cannot spell or that no reader would find, and
-    // existing fingerprints: nothing guarantees that they are not older than
-    // the arrays.
+    // Skips names that the list cannot spell or that no reader would find. Also
+    // skips existing fingerprints, which may be older than the arrays.
     if (!write_digests || !IsValidUtf8(path) || IsHiddenName(LastPart(path)) ||
         LastPart(path) == kFingerprintsFile ||
         (rules.is_unlisted && rules.is_unlisted(path))) {

@@ -1,8 +1,9 @@
-// Adopts files that others leave where a checkpoint is written: TypeHandlers in
-// an item's directory (SaveOptions::adopt_existing), callers of PendingSave
-// anywhere. The files are found, kept, made durable, and checksummed.
+// Adopts files that others leave where a checkpoint is being written:
+// TypeHandlers in an item's directory (SaveOptions::adopt_existing), and
+// callers of PendingSave anywhere in it. The files are found, kept, made
+// durable, and checksummed.
 //
-// Thread-safety: one thread a directory. Ownership: borrows stores.
+// Thread-safety: one thread per directory. Ownership: borrows stores.
 // Errors: DataLoss for files that cannot be parsed, those of the store.
 #pragma once
 
@@ -30,20 +31,21 @@ struct AdoptedFiles {
   std::vector<ArrayMetadataRecord> array_metadatas;
 };
 
-// The process databases that have a manifest, "ocdbt.process_0/" and the like,
-// sorted.
+// Returns the process databases that have a manifest ("ocdbt.process_0/" and
+// the like), sorted.
 Result<std::vector<std::string>> FindProcessDatabases(Store& store);
 
-// The files as process `rank` sees them: only its own array metadata.
+// Reads the files as process `rank` sees them, with only its own array
+// metadata.
 Result<AdoptedFiles> ReadAdoptedFiles(Store& store, int64_t rank = 0);
 
-// The entries of the database at `prefix` ("" or ending in '/'), ready to be
-// merged.
+// Reads the entries of the database at `prefix` ("" or ending in '/'), ready to
+// be merged.
 Result<ocdbt::MergeChild> ReadDatabase(Store& store, const std::string& prefix);
 
-// Adds the entries of each database to `children`. A non-null `digests` gets
-// the checksums of the manifests and of every value that is not stored inline;
-// these values are read for it.
+// Adds the entries of each database to `children`. A non-null `digests` also
+// gets the checksums of the manifests, and of every value that is not stored
+// inline, which is read for this purpose.
 Status AddAdoptedDatabases(Store& store,
                            const std::vector<std::string>& prefixes,
                            DigestFile* digests,
@@ -61,18 +63,18 @@ struct AdoptRules {
   bool has_arrays = false;  // chunks of bare zarr arrays are listed as values
 };
 
-// The rules for an item's directory: adopts every file that `files` does not
-// list. Does not list the files that Orbax and holdfast write at the root of a
-// checkpoint, nor, with `use_ocdbt`, databases.
+// Returns the rules for an item's directory, which adopt every file that
+// `files` does not list. They do not list the files that Orbax and holdfast
+// write at the root of a checkpoint, nor, with `use_ocdbt`, databases.
 AdoptRules RulesOfItem(bool use_ocdbt, const FileWriter& files);
 
-// Makes files that came into `directory` without its writer `files` durable, if
-// that writer syncs, and lists them in it with `write_digests`.
+// Adopts the files in `directory` that its writer `files` did not write. Makes
+// them durable if the writer syncs, and with `write_digests` lists them in it.
 Status AdoptFiles(const Place& directory, bool write_digests,
                   const AdoptRules& rules, FileWriter& files);
 
-// True for data files and nodes, whose bytes have digest rows or checksums
-// already.
+// Returns true for data files and nodes, whose bytes already have digest rows
+// or checksums.
 bool IsDatabaseFile(std::string_view path);
 
 // Adds the path of every row, prefixed with `prefix`.

@@ -2,8 +2,9 @@
 // set of bytes on disk opens in both formats.
 //
 // It decides names, sizes and places before anything is written, only from the
-// plan, so that many processes decide alike; the save writes the arrays' chunks
-// into these files and refers to them. Thread-safety: immutable. Units: bytes.
+// plan, so that all processes decide alike. The save writes the arrays' chunks
+// into these files, and the database refers to them. Thread-safety: immutable.
+// Units: bytes.
 // Errors: InvalidArgument for a leaf that the format cannot hold, naming it.
 #pragma once
 
@@ -28,7 +29,7 @@ struct AlsoFiles {
     uint32_t file = 0;  // in `files`
     uint64_t offset = 0;
   };
-  // The parts of the files besides the arrays; the primary writes them.
+  // A part of a file other than an array; written by the primary.
   struct Piece {
     Place place;
     std::string bytes;
@@ -47,8 +48,9 @@ struct AlsoFiles {
 class AlsoFormat {
  public:
   virtual ~AlsoFormat() = default;
-  // REQUIRES: the plan's arrays have run chunks (ChooseRunChunks) and are not
-  // stored anywhere yet.
+  // Decides where everything is stored.
+  // REQUIRES: the plan's arrays have run chunks (ChooseRunChunks), and have no
+  // places yet.
   virtual Result<AlsoFiles> Plan(const SavePlan& plan) const = 0;
 };
 

@@ -118,7 +118,8 @@ class AlsoSink final : public ValueSink {
     ValueDigest digest;
   };
 
-  // A header may be written before its tensors, because nothing is visible yet.
+  // Writes the pieces. A header may be written before its tensors, because
+  // nothing is visible yet.
   Status WritePieces() {
     for (const AlsoFiles::Piece& piece : also_.pieces) {
       const std::string_view bytes = piece.bytes;
@@ -134,7 +135,8 @@ class AlsoSink final : public ValueSink {
     return Status();
   }
 
-  // An array without values written here begins where the next one does.
+  // Returns the array that value `index` belongs to. An array without values
+  // written here begins where the next array does.
   size_t ArrayOf(uint64_t index) const {
     const auto after =
         std::upper_bound(plan_.arrays.begin(), plan_.arrays.end(), index,
@@ -144,7 +146,7 @@ class AlsoSink final : public ValueSink {
     return static_cast<size_t>(after - plan_.arrays.begin()) - 1;
   }
 
-  // Chunks are consecutive runs of the array.
+  // Returns the place of a chunk. Chunks are consecutive runs of the array.
   AlsoFiles::Place PlaceOf(size_t array, uint64_t chunk) const {
     AlsoFiles::Place place = also_.arrays[array];
     place.offset += chunk * ChunkBytes(plan_.arrays[array]);

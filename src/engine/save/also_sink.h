@@ -13,11 +13,11 @@
 
 namespace holdfast {
 
-// The number of the plan's values that go to the database.
+// Returns the number of the plan's values that go to the database.
 uint64_t DatabaseValueCount(const SavePlan& plan);
 
-// `database`, made with the same options, receives DatabaseValueCount values
-// and the references.
+// Makes the sink. `database`, which must have been made with the same options,
+// receives DatabaseValueCount values and the references.
 Result<std::unique_ptr<ValueSink>> MakeAlsoSink(
     Store* store, const SavePlan& plan, bool sync,
     std::unique_ptr<ValueSink> database);

@@ -11,7 +11,8 @@
 
 namespace holdfast {
 
-// All values are held in memory until Finish, which adds no digests.
+// Makes a sink that holds all values in memory until Finish, which adds no
+// digests.
 // REQUIRES: options.replaced is set; the database exists.
 std::unique_ptr<ValueSink> MakeAppendSink(
     Store* store, const ValueSinkOptions& options,

@@ -63,7 +63,8 @@ std::optional<ConstArrayView> ArraySource::Find(const Box& box) const {
 
 namespace {
 
-// A reader supplies the stored dtype; for another one, elements are cast.
+// Reads elements from a reader, which returns its own dtype, and casts them to
+// the target's dtype if that differs.
 Status ReadDeferred(const ArrayReader& reader, DType dtype, const Box& box,
                     const ArrayView& target) {
   if (target.dtype == dtype) return reader.Read(box.origin, target);
@@ -130,7 +131,7 @@ Result<std::vector<uint64_t>> ArraySource::ChunksHere(
 bool ArraySource::FindsAllChunks(const ChunkGrid& grid) const {
   if (reader_ != nullptr) return false;
   if (shards_ == nullptr) return true;
-  // Edges of shards must not cut through a chunk.
+  // No edge of a shard may cut through a chunk.
   const auto is_edge = [&](int64_t at, size_t d) {
     return at % grid.chunk_shape[d] == 0 || at == grid.array_shape[d];
   };

@@ -23,8 +23,8 @@ namespace holdfast {
 class ArraySource {
  public:
   ArraySource() = default;
-  // REQUIRES: an array or scalar leaf. `is_partial` means that other processes
-  // have the missing shards.
+  // Makes the source of a leaf, which must be an array or a scalar.
+  // `is_partial` means that other processes have the missing shards.
   static Result<ArraySource> Of(const Tree& leaf, bool is_partial = false);
 
   DType dtype() const { return whole_.dtype; }
@@ -32,26 +32,27 @@ class ArraySource {
 
   bool is_sharded() const { return shards_ != nullptr; }
   bool is_deferred() const { return reader_ != nullptr; }
-  // Null if the elements are read by the reader.
+  // Returns null if the elements are read by the reader.
   const StoredChunks* stored() const {
     return reader_ == nullptr ? nullptr : reader_->stored();
   }
 
-  // A view of the elements at `box` in place; nullopt when they are spread over
-  // shards, or not in memory.
+  // Returns a view of the elements at `box` in place; nullopt if they are
+  // spread over shards, or not in memory.
   std::optional<ConstArrayView> Find(const Box& box) const;
-  // Copies the elements at `box` to `target`, cast to its dtype. Fails only as
+  // Copies the elements at `box` to `target`, cast to its dtype. Fails only if
   // a reader does. REQUIRES: the elements are in this process.
   Status CopyTo(const Box& box, const ArrayView& target) const;
   // Counts the elements of `box` that are in this process.
   int64_t CountElements(const Box& box) const;
-  // The indices of the grid's chunks that are in this process's shards,
-  // ascending. InvalidArgument if only part of a chunk is in them.
+  // Returns the indices of the grid's chunks that are in this process's shards,
+  // ascending; InvalidArgument if only part of a chunk is in them.
   // REQUIRES: is_sharded().
   Result<std::vector<uint64_t>> ChunksHere(const ChunkGrid& grid) const;
-  // Whether Find succeeds for every chunk of the grid.
+  // Returns whether Find succeeds for every chunk of the grid.
   bool FindsAllChunks(const ChunkGrid& grid) const;
-  // Whether the elements of every chunk that Find returns are in C order.
+  // Returns whether the elements of every chunk that Find returns are in C
+  // order.
   bool FindsChunksPacked(const ChunkGrid& grid) const;
 
  private:

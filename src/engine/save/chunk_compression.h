@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-// `chunk_shape` is the shape of the unit that is compressed: the inner chunk of
-// a shard.
+// Returns the compression of an array's chunks. `chunk_shape` is the shape of
+// the unit that is compressed: a chunk, or the inner chunk of a shard.
 zarr::Compression ChunkCompression(Compression compression, DType dtype,
                                    const Shape& chunk_shape);
 

@@ -28,7 +28,8 @@ class Lookup {
     }
   }
 
-  // The array with the longest prefix of the key; null if no prefix fits.
+  // Returns the array with the longest prefix of the key; null if no prefix
+  // fits.
   const size_t* Find(std::string_view key) const {
     for (size_t end = key.rfind('/'); end != std::string_view::npos;
          end = end == 0 ? std::string_view::npos : key.rfind('/', end - 1)) {
@@ -43,7 +44,8 @@ class Lookup {
   std::unordered_map<std::string_view, size_t> by_prefix_;
 };
 
-// A slow search, used only for an array that is known to be wrong.
+// Returns an error that says what is wrong with an array. The search is slow,
+// so it is used only for an array that is known to be wrong.
 Status Explain(const CoveredArray& array, const Lookup& lookup, size_t number,
                std::span<const std::string_view> keys) {
   const ChunkGrid& grid = array.layout->grid;
@@ -87,7 +89,7 @@ Status CheckChunkCover(std::span<const CoveredArray> arrays,
     if (const size_t* owner = lookup.Find(key)) ++counts[*owner];
   }
   // An array with the right number of keys and no duplicates has all its
-  // chunks, so only others need Explain, which is slow.
+  // chunks. Only other arrays need Explain, which is slow.
   std::vector<std::string_view> sorted(keys.begin(), keys.end());
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());

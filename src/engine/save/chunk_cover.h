@@ -19,8 +19,9 @@ struct CoveredArray {
   std::shared_ptr<const ArrayLayout> layout;
 };
 
-// `keys` may be in any order; keys of metadata and of arrays that are not in
-// `arrays` are ignored. Costs one lookup per key, and a sort.
+// Checks that `keys` name every chunk of `arrays` once. They may be in any
+// order; keys of metadata, and of arrays that are not in `arrays`, are ignored.
+// Costs one lookup per key, and a sort.
 Status CheckChunkCover(std::span<const CoveredArray> arrays,
                        std::span<const std::string_view> keys);
 

@@ -46,7 +46,8 @@ TEST(ChunkCover, WhatIsMissingTwiceOrForeignIsNamed) {
             "the array: no process wrote chunk \"0\" (got 0 chunks, want 1)");
 }
 
-// One chunk is missing and one is duplicated: the count would not show that.
+// One chunk is missing and another is duplicated, which the count by itself
+// would not show.
 TEST(ChunkCover, CountsAloneDoNotPass) {
   EXPECT_EQ(Check({"a/0.0", "a/0.0", "a/b/c/0", "a/b/c/1", "0"}),
             "array a: chunk \"a/0.0\" was written by two processes");

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// In ascending order. Needs sqrt(`size`) steps.
+// Returns the divisors of `size` in ascending order. Needs sqrt(`size`) steps.
 std::vector<int64_t> Divisors(int64_t size) {
   std::vector<int64_t> small;
   std::vector<int64_t> large;
@@ -24,7 +24,7 @@ std::vector<int64_t> Divisors(int64_t size) {
   return small;
 }
 
-// The largest divisor of `size` that is at most `limit`, or 1.
+// Returns the largest divisor of `size` that is at most `limit`, or 1.
 int64_t LargestDivisor(int64_t size, int64_t limit) {
   const std::vector<int64_t> divisors = Divisors(size);
   const auto above = std::upper_bound(divisors.begin(), divisors.end(), limit);
@@ -51,8 +51,8 @@ class ChunkShapeChooser {
     while (divisors_[axis].size() > 1) Reduce(axis);
   }
 
-  // Orbax first repeats this for the shard axes, but CutToOne has already
-  // reduced them to one element.
+  // Cuts until the chunk is small enough. Orbax first does this with the shard
+  // axes, but CutToOne has already reduced them to one element.
   void CutTo(int64_t element_count_max) {
     while (element_count_ > element_count_max) {
       const int axis = LargestShardedAxis();
@@ -73,7 +73,8 @@ class ChunkShapeChooser {
   }
 
  private:
-  // The first among the largest sharded axes; -1 when they all have extent 1.
+  // Returns the first of the largest sharded axes; -1 if they all have extent
+  // 1.
   int LargestShardedAxis() const {
     int axis = -1;
     int64_t extent_max = 1;
@@ -171,7 +172,8 @@ bool ValidateDivisibleShapes(const Shape& divided_shape,
 
 namespace {
 
-// None and an empty tuple are equivalent in Orbax.
+// Returns whether a shape is given. None and an empty tuple are equivalent in
+// Orbax.
 bool IsGiven(const std::optional<Shape>& shape) {
   return shape.has_value() && !shape->empty();
 }
@@ -227,9 +229,9 @@ Result<ChunkShapes> ChooseChunkShapes(const ChunkShapesRequest& request) {
 
 namespace {
 
-// The largest divisor of `size` within the limit, unless it is less than half
-// of the limit (as for a prime). Then chunks are as equal as possible, and the
-// last one extends slightly beyond the array.
+// Returns the largest divisor of `size` within the limit. If that is less than
+// half of the limit (as for a prime), returns an extent that makes the chunks
+// as equal as possible; the last chunk then extends slightly beyond the array.
 int64_t RowExtent(int64_t size, int64_t limit) {
   if (size <= limit) return size;
   if (limit <= 1) return 1;

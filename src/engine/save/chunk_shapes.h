@@ -29,8 +29,8 @@ Result<Shape> ChooseChunkShape(const Shape& global_shape,
                                std::optional<int64_t> target_byte_size,
                                const std::vector<int64_t>& shard_axes = {});
 
-// The target size for ChooseChunkShape: a chunk must fit into a data file.
-// `data_file_bytes_target` 0 means files without a limit.
+// Returns the target size for ChooseChunkShape, such that a chunk fits into a
+// data file. A `data_file_bytes_target` of 0 means files without a limit.
 std::optional<int64_t> CalculateChunkByteSize(
     const Shape& write_shape, DType dtype,
     std::optional<int64_t> chunk_byte_size, int64_t data_file_bytes_target);
@@ -50,27 +50,28 @@ struct ChunkShapesRequest {
   std::optional<Shape> read_chunk_shape;
   std::optional<int64_t> chunk_byte_size;  // used if both are absent
 };
-// Orbax's older rules, with their messages: `Zarr3 is not enabled when ...`,
-// `write_chunk_shape=... is not a divisor of shard_shape=...`.
+// Applies Orbax's older rules, with their messages: `Zarr3 is not enabled when
+// ...`, `write_chunk_shape=... is not a divisor of shard_shape=...`.
 Result<ChunkShapes> ChooseChunkShapes(const ChunkShapesRequest& request);
 
-// True if the ranks are equal and every extent divides its counterpart.
+// Returns true if the ranks are equal and every extent of `dividing_shape`
+// divides its counterpart.
 bool ValidateDivisibleShapes(const Shape& divided_shape,
                              const Shape& dividing_shape);
 
 // Returns chunks of at most `chunk_bytes_target` bytes that are runs of
-// complete rows. Takes the largest leading extent that divides the array's; if
-// all divisors are less than half of what fits (a prime number of rows), nearly
-// equal chunks, the last of which reaches past the end. If one row is too
-// large, the extent is 1 and the same rule applies to the next axis; if one
-// element is too large, the chunk is one element. REQUIRES: chunk_bytes_target
-// > 0; extents >= 0 (0 counts as 1).
+// complete rows. Chooses the largest leading extent that divides the array's.
+// If all divisors are less than half of what fits (as with a prime number of
+// rows), chooses nearly equal chunks, the last of which reaches past the end.
+// If one row is too large, the extent is 1 and the same rule applies to the
+// next axis. If one element is too large, the chunk is one element. REQUIRES:
+// chunk_bytes_target > 0; extents >= 0 (0 counts as 1).
 Shape ChooseRowChunks(const Shape& shape, DType dtype,
                       int64_t chunk_bytes_target);
 
-// Divides `chunk` along `axes`, outermost in its bytes first, down to
-// `target_bytes` as far as the extents have divisors, and never into pieces of
-// less than `min_bytes`.
+// Divides `chunk` along `axes`, the axis that is outermost in its bytes first.
+// Stops at `target_bytes`, or when the extents have no more divisors. Never
+// makes pieces of less than `min_bytes`.
 void CutAtDivisors(std::span<const int> axes, size_t element_bytes,
                    uint64_t target_bytes, uint64_t min_bytes, Shape& chunk);
 

@@ -18,7 +18,7 @@ std::string Chosen(const Shape& global_shape, const Shape& write_shape,
   return std::string(shape.status().message());
 }
 
-// Each line is the result of Orbax 0.12.8.
+// The expected shapes are those of Orbax 0.12.8.
 TEST(ChooseChunkShape, MatchesOrbax) {
   EXPECT_EQ(Chosen({64, 64}, {64, 64}, 2048), "(16, 32)");
   EXPECT_EQ(Chosen({64, 64}, {64, 64}, 4096, {0}), "(1, 64)");
@@ -91,7 +91,8 @@ TEST(ChooseRowChunks, APrimeNumberOfRowsDoesNotGiveTinyChunks) {
   EXPECT_LE(chunk[0] * 768 * 4, int64_t{8} << 20);
 }
 
-// The rows of the best chunk, found by trying every extent: the slow twin.
+// Returns the rows of the best chunk. A slow model of ChooseRowChunks, which
+// tries every extent.
 int64_t SlowExtent(int64_t size, int64_t limit) {
   limit = std::max<int64_t>(1, std::min(size, limit));
   int64_t divisor = limit;

@@ -20,7 +20,8 @@ class BatchQueue {
   BatchQueue(const SavePlan& plan, ByteBudget& budget)
       : plan_(plan), budget_(budget) {}
 
-  // Null when no batch is left.
+  // Returns the next batch, and reserves its memory as `lease`. Null if no
+  // batch is left.
   const PlannedBatch* Take(ByteBudget::Lease& lease) {
     std::lock_guard lock(mutex_);
     if (next_ == plan_.batches.size()) return nullptr;
@@ -30,7 +31,7 @@ class BatchQueue {
     return &batch;
   }
 
-  // Whether the batch is one chunk that is written piece by piece.
+  // Returns whether the batch is one chunk that is written piece by piece.
   bool IsStreamed(const PlannedBatch& batch) const {
     const PlannedArray& array = plan_.arrays[batch.array];
     return batch.last - batch.first == 1 &&
@@ -74,12 +75,12 @@ class Encoder {
   }
 
   uint64_t stored_bytes() const { return stored_bytes_; }
-  // The sums of plan.arrays; empty if not requested.
+  // Returns the sums of plan.arrays; empty if they were not requested.
   std::vector<FingerprintSum>& sums() { return sums_; }
 
  private:
-  // Values after one that never arrives must not wait for it, whatever ended
-  // the work.
+  // Aborts the sink unless the work ends well. Otherwise later values would
+  // wait for a value that never arrives.
   class AbortUnlessDone {
    public:
     explicit AbortUnlessDone(Encoder& encoder) : encoder_(encoder) {}
@@ -153,8 +154,8 @@ class Encoder {
     return Status();
   }
 
-  // The sum of the elements in the dtype to be stored; empty if sums were not
-  // requested, or the elements are not in memory yet.
+  // Returns the sum of the elements in the dtype to be stored; empty if sums
+  // were not requested, or the elements are not in memory yet.
   FingerprintSum SumOf(const PlannedArray& array, const ConstArrayView& view,
                        const Box& box) const {
     if (sums_.empty() || view.data == nullptr) return {};
@@ -167,8 +168,8 @@ class Encoder {
     sums_[&array - plan_.arrays.data()] += sum;
   }
 
-  // `box` is the chunk's; the array outlives the result. Copied elements are
-  // added to `sum`.
+  // Returns the elements of a chunk, whose box is `box`. The array must outlive
+  // the result. Elements that are copied are added to `sum`.
   ChunkElements ElementsOf(const PlannedArray& array, const Box& box,
                            FingerprintSum& sum) const {
     ChunkElements elements;
@@ -232,7 +233,8 @@ class Encoder {
                      layout.known_by, held);
   }
 
-  // The elements in the dtype to be stored, in place or in scratch memory.
+  // Returns the elements in the dtype to be stored, in place or in scratch
+  // memory.
   Result<ConstArrayView> ViewOfChunk(const PlannedArray& array, const Box& box,
                                      Held& held) {
     const DType dtype = array.layout->dtype();

@@ -16,9 +16,9 @@
 
 namespace holdfast {
 
-// Adds the sizes of the encoded chunks to stats.stored_bytes. With
-// SaveOptions::fingerprints, sets `sums` to the sums of the elements encoded
-// here, indexed like plan.arrays.
+// Encodes all values, and adds the sizes of the encoded chunks to
+// stats.stored_bytes. With SaveOptions::fingerprints, sets `sums` to the sums
+// of the elements encoded here, indexed like plan.arrays.
 Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
                     Stats& stats, std::vector<FingerprintSum>& sums);
 

@@ -27,7 +27,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kNamedMax = 8;  // leaves in one message
-// For small reads, which wait for the store rather than for a processor.
+// The number of threads for small reads, which wait for the store rather than
+// for a processor.
 constexpr int kReaderCountMax = 16;
 
 class PartMerger {
@@ -81,7 +82,7 @@ class PartMerger {
         std::to_string(options_.ranks.size()) + " ranks)");
   }
 
-  // Nullopt when the file is missing.
+  // Reads the part of a rank. Returns nullopt if the file is missing.
   Result<std::optional<PartFile>> ReadPart(int64_t rank) {
     const std::string name = PartFileName(rank);
     HF_ASSIGN_OR_RETURN(std::optional<PartFile> part,
@@ -151,7 +152,8 @@ class PartMerger {
     return FailedPreconditionError(message + Suspects(first->plan));
   }
 
-  // The leaves that may be affected, as far as the primary's list shows.
+  // Returns a text that names the leaves that may differ, as far as the
+  // primary's `_METADATA` shows them.
   std::string Suspects(const PlanChecksums& other) {
     const Result<Bytes> text = store_.Read(kTreeMetadataFile);
     if (!text.ok()) return "";
@@ -196,7 +198,8 @@ class PartMerger {
                          files_.digests());
   }
 
-  // A manifest that its process did not write belongs to another save.
+  // Reads the database of a part. A manifest that the part's process did not
+  // write belongs to another save.
   Result<ocdbt::MergeChild> ReadDatabaseOf(const PartFile& part) {
     if (!IsDatabaseName(part.database)) {
       return DataLossError(store_.Describe(PartFileName(part.rank)) +
@@ -261,7 +264,8 @@ class PartMerger {
     return status.ok() ? status : status.WithContext(store_.Describe(""));
   }
 
-  // Values are usually inline; otherwise reading costs a small read per array.
+  // Reads the value of an entry. Values are usually inline; if not, this is one
+  // small read per array.
   Result<Bytes> ValueOf(const ocdbt::MergeChild& child,
                         const ocdbt::LeafEntry& entry) {
     if (entry.is_inline()) return Bytes(std::string(entry.inline_value()));
@@ -288,7 +292,8 @@ class PartMerger {
     }
   }
 
-  // A tensor's fingerprint is the sum of its parts' fingerprints.
+  // Adds up the fingerprints. A tensor's fingerprint is the sum of its parts'
+  // fingerprints.
   Status AddFingerprints() {
     if (!primary_->fingerprints) return Status();
     std::map<std::string, FingerprintSum> sums;

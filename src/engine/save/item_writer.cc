@@ -64,8 +64,8 @@ TreeMetadata MakeTreeMetadata(const SavePlan& plan,
   return metadata;
 }
 
-// Every process writes its own array metadata; the primary writes the sharding
-// file.
+// Writes the files about jax arrays. Every process writes its own array
+// metadata; the primary writes the sharding file.
 Status WriteJaxFiles(const SavePlan& plan, AdoptedFiles adopted, int64_t rank,
                      bool is_primary, FileWriter& files) {
   ShardingFile& shardings = adopted.shardings;
@@ -132,7 +132,7 @@ Status WriteTreeFiles(const SavePlan& plan,
   return files.Write(kTreeMetadataFile, SerializeTreeMetadata(metadata));
 }
 
-// Writes values, or merges databases of others, if there are any. Returns the
+// Writes the values and merges adopted databases, if there are any. Returns the
 // name of the part's database, if it has one.
 Result<std::string> WriteItemValues(const ProcessPart* part,
                                     const AdoptedFiles& adopted,
@@ -155,8 +155,9 @@ Result<std::string> WriteItemValues(const ProcessPart* part,
   return has_database ? ProcessPrefix(sink) : std::string();
 }
 
-// This process's fingerprint of each array; the writer of the metadata adds
-// theirs. Nullopt if fingerprints are not requested.
+// Returns this process's part of each array's fingerprint. The process that
+// writes an array's metadata also adds the tag of its dtype and shape. Nullopt
+// if fingerprints are not requested.
 std::optional<FingerprintTexts> FingerprintsOf(const SaveCall& call) {
   if (!call.plan.options->fingerprints) return std::nullopt;
   FingerprintTexts texts;
@@ -173,7 +174,8 @@ std::optional<FingerprintTexts> FingerprintsOf(const SaveCall& call) {
   return texts;
 }
 
-// Written last of a part, because it describes all other files.
+// Writes the part file. It is the last file of a part, because it describes all
+// others.
 Status WritePartFile(const ProcessPart& part, const SaveCall& call,
                      const std::string& database, FileWriter& files) {
   PartFile record;
@@ -249,7 +251,7 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
         "system; save there, and copy that (holdfast cp)");
   }
   Run& run = call.run;
-  // Bytes waiting to be sent add to those being encoded.
+  // Bytes that wait to be sent count in addition to those being encoded.
   const uint64_t bytes_max = run.budget().bytes_max();
   if (bytes_max != 0) files.store().BoundBuffers(bytes_max / 2);
   HF_ASSIGN_OR_RETURN(std::unique_ptr<ValueSink> sink,

@@ -24,7 +24,7 @@ namespace holdfast {
 
 // A running save: its plan, its threads, and its measurements.
 struct SaveCall {
-  // `begun` was started when the caller called.
+  // `begun` was started when the caller's call began.
   SaveCall(const SavePlan& save_plan, const Stopwatch& begun);
   // Call when everything is written.
   SaveResult Result();
@@ -43,8 +43,8 @@ struct SaveCall {
 // `directory`; running out of space later is handled as well.
 Status CheckFreeSpace(const SavePlan& plan, const Place& directory);
 
-// How the plan's values are written into the store of `files`, unless a caller
-// changes it.
+// Returns the options for writing the plan's values into the store of `files`.
+// Callers may change them.
 ValueSinkOptions SinkOptionsOf(const SavePlan& plan, const FileWriter& files);
 // Writes only the values, synced if `options` says so.
 Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
@@ -53,20 +53,20 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
 // Writes everything except what CloseItem writes, synced if `files` syncs
 // (names excepted). With `part`, writes the share of one of several processes:
 // its values in its own database, its array metadata, and on the primary also
-// the files about the complete item. The last file describes all this for
-// item_parts.h and contains the digests in `files`; names are then synced too.
+// the files about the complete item. The last file that it writes then
+// describes all this for item_parts.h, and contains the digests in `files`;
+// names are synced too.
 Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call);
 
-// Finishes the item: adopts the files in the directory that `files` has not
-// written, if the options say so, then writes the digests, then syncs the
-// names.
+// Finishes the item. If the options say so, adopts the files in the directory
+// that `files` has not written; then writes the digests and syncs the names.
 Status CloseItem(const Place& directory, const FinishItemOptions& options,
                  FileWriter& files);
 
 // Writes the fingerprints of the complete item.
 Status WriteFingerprints(const FingerprintTexts& tensors, FileWriter& files);
 
-// "ocdbt.process_<id>".
+// Returns "ocdbt.process_<id>".
 std::string ProcessDirectoryOf(const ProcessPart& part);
 
 }  // namespace holdfast

@@ -116,7 +116,7 @@ Status CheckAnnouncement(const SaveAnnouncement& announced,
   if (kind == PathKind::kDirectory) return Status();
   return FailedPreconditionError(
       "save to " + place.path() + ": " + directory.path() +
-      ", which rank 0 has made, is not here; all ranks must see one disk");
+      ", which rank 0 created, is missing here; all ranks must see one disk");
 }
 
 // Writes the file that marks the directory, while it has its final name, as not
@@ -272,8 +272,8 @@ Status PendingSaver::Write(const std::string& name, SaveCall& call) {
   return CallUnlessFailed(Explained(write()));
 }
 
-// With several ranks, every rank first writes its part; then rank 0 assembles
-// the item.
+// Writes an item. With several ranks, every rank first writes its part; then
+// rank 0 assembles the item.
 Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
   const auto write = [&](const ProcessPart* part, FileWriter& own) -> Status {
     HF_RETURN_IF_ERROR(CheckFreeSpace(call.plan, directory_));
@@ -318,7 +318,7 @@ Status PendingSaver::WriteFile(std::string_view name,
   }));
 }
 
-// The caller may write a file again: the last content counts.
+// Writes a file. If the caller writes it again, the last content counts.
 Status PendingSaver::WriteRootFile(std::string_view name,
                                    std::string_view content) {
   const size_t replaced_count =
@@ -371,9 +371,9 @@ Status PendingSaver::BoundAccess(const std::vector<std::string>& sources) {
   return is_primary() ? pending_->BoundAccess(sources) : Status();
 }
 
-// With a rename, the checkpoint appears with all its files, so one sync of the
-// names suffices. With a marker, everything else must be durable before the
-// files that declare the checkpoint complete.
+// Writes the last files and commits. With a rename, the checkpoint appears with
+// all its files, so one sync of the names suffices. With a marker, everything
+// else must be durable before the files that declare the checkpoint complete.
 Status PendingSaver::Publish(const ParsedRootRecord& root) {
   const PhaseScope scope(Phase::kCommit, final_place_.path());
   if (CallRecord* call = CallRecord::OfThread()) call->StartPhase("commit", 0);
@@ -398,7 +398,7 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   }
   HF_RETURN_IF_ERROR(WriteMetadata(metadata));
   HF_RETURN_IF_ERROR(root_files_.WriteUnlisted(kCommitMarkerFile, marker));
-  // In marker mode once more, because of these two files.
+  // In marker mode, this is repeated because of these two files.
   HF_RETURN_IF_ERROR(SetModesBelow());
   if (options_.directory_mode) {
     HF_RETURN_IF_ERROR(SetPermissions(directory_, *options_.directory_mode));
@@ -436,14 +436,14 @@ WrittenSizes PendingSaver::SizesOfFiles() const {
   };
   add("", root_files_.digests());
   for (const SavedItem& item : items_) add(item.name, item.digests);
-  // These two are written later.
+  // These two files are written later.
   sizes.erase(std::string(kCheckpointMetadataFile));
   sizes.erase(std::string(kCommitMarkerFile));
   return sizes;
 }
 
-// The final path may already be visible: readers find the old text or the new
-// one.
+// Writes `_CHECKPOINT_METADATA`. The final path may already be visible; readers
+// then find either the old text or the new one.
 Status PendingSaver::WriteMetadata(const std::string& text) {
   if (!pending_->is_committed_by_marker()) {
     return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
@@ -452,8 +452,8 @@ Status PendingSaver::WriteMetadata(const std::string& text) {
                             {.sync = options_.sync, .atomic = true});
 }
 
-// Sets the permissions of everything that exists, except those of the
-// checkpoint's own directory if the caller chooses them.
+// Sets the permissions of everything that exists, except the checkpoint's own
+// directory if the caller chooses its permissions.
 Status PendingSaver::SetModesBelow() {
   HF_RETURN_IF_ERROR(pending_->SetAccess(options_.sync));
   if (!options_.directory_mode) return Status();
@@ -465,7 +465,8 @@ Status PendingSaver::SetModesBelow() {
   return Status();
 }
 
-// The files that the digests list, and those that Commit writes itself.
+// Returns the files that the digests list, and the files that Commit writes
+// itself.
 std::set<std::string> PendingSaver::KnownFiles() const {
   std::set<std::string> known = {
       std::string(kCheckpointMetadataFile), std::string(kDigestFile),
@@ -480,7 +481,8 @@ std::set<std::string> PendingSaver::KnownFiles() const {
   return known;
 }
 
-// The nodes of a database contain their own checksums, and have no rows.
+// Returns whether a file belongs to a database of this save. Such files need
+// not be listed, since nodes contain their own checksums.
 bool PendingSaver::IsInDatabase(const std::string& path) const {
   if (has_root_item_ && IsDatabaseFile(path)) return true;
   return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {

@@ -23,8 +23,8 @@
 
 namespace holdfast {
 
-// The part that one process of `group` plans; a null group means that it is the
-// only process.
+// Returns the part that this process of `group` plans. A null group means that
+// it is the only process.
 PlanPart PlanPartOf(const ProcessGroup* group);
 
 // A parsed RootRecord.
@@ -33,7 +33,8 @@ struct ParsedRootRecord {
   nlohmann::ordered_json custom_metadata = nlohmann::ordered_json::object();
   bool is_v1 = false;
 };
-// InvalidArgument for texts that do not have the documented form.
+// Parses the record. Returns InvalidArgument for texts that do not have the
+// documented form.
 Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record);
 
 class PendingSaver final : public PendingSave {
@@ -44,8 +45,8 @@ class PendingSaver final : public PendingSave {
       const Place& place, const PendingSaveOptions& options,
       const Status& mine = {});
 
-  // For a copy of the checkpoints at `sources`, or of parts of them: limits the
-  // permissions to those of the sources. Call it before anything is written.
+  // Limits the permissions to those of `sources`, the checkpoints that are
+  // being copied, completely or in part. Call it before anything is written.
   Status BoundAccess(const std::vector<std::string>& sources);
   // Plans the part of an item that this process writes, as SaveItem needs it.
   Result<SavePlan> Plan(const Tree& tree, const SaveOptions& options) const;
@@ -59,15 +60,15 @@ class PendingSaver final : public PendingSave {
   Status AdoptItem(const std::string& name) override;
   Status Commit(const RootRecord& root) override;
 
-  // SaveItem for a tree that Plan has planned or failed to plan; reports a
-  // failure to the others of the group.
+  // Like SaveItem, for a tree that Plan has planned or failed to plan. Reports
+  // a failure to the others of the group.
   Result<SaveResult> SavePlanned(const std::string& name,
                                  const Result<SavePlan>& plan,
                                  const Stopwatch& begun);
   // Like SavePlanned, after all ranks have agreed on their plans.
   Status Write(const std::string& name, SaveCall& call);
-  // Commit for the case that only this object has put files into directory().
-  // If `mine` is a failure on any rank, nothing is committed.
+  // Like Commit, for the case that only this object has put files into
+  // directory(). If `mine` is a failure on any rank, nothing is committed.
   Status CommitOwnFiles(const ParsedRootRecord& root, const Status& mine);
 
  private:
@@ -83,7 +84,7 @@ class PendingSaver final : public PendingSave {
                Place final_place, std::string save_id,
                const PendingSaveOptions& options, GroupCall call,
                std::shared_ptr<CallRecord> record);
-  // REQUIRES: the arguments as PendingSaver::Begin prepares them.
+  // REQUIRES: the arguments are as PendingSaver::Begin prepares them.
   static Result<std::unique_ptr<PendingSaver>> BeginInCall(
       const Place& place, const PendingSaveOptions& options,
       const Status& mine, GroupCall& call,
@@ -94,19 +95,20 @@ class PendingSaver final : public PendingSave {
   template <typename T>
   T CallUnlessFailed(T result);
   void EndCall(const Status& failure);
-  // Words a failure as its cause would, such as another save's takeover.
+  // Returns the failure, or its cause if that is known, such as another save's
+  // takeover.
   Status Explained(const Status& failure) const;
   Status WriteItemBelow(const std::string& name, SaveCall& call);
   // Writes the item of all ranks to the store of `files`, without closing it.
   Status WriteItemOfAll(FileWriter& files, SaveCall& call);
   Status WriteRootFile(std::string_view name, std::string_view content);
   void ListDigestFiles();
-  // The sizes of all files that the digests list.
+  // Returns the sizes of all files that the digests list.
   WrittenSizes SizesOfFiles() const;
   bool is_shared() const { return options_.group != nullptr; }
   bool is_primary() const { return pending_ != nullptr; }
-  // The combined status of all ranks, this rank's being `mine`; without a group
-  // just `mine`.
+  // Returns the combined status of all ranks; `mine` is the status of this
+  // rank. Without a group, returns `mine`.
   Status Agree(std::string_view phase, const Status& mine) const;
   std::set<std::string> KnownFiles() const;
   bool IsInDatabase(const std::string& path) const;
@@ -129,7 +131,7 @@ class PendingSaver final : public PendingSave {
   bool has_root_item_ = false;
   bool is_root_item_synced_ = false;
   bool is_done_ = false;  // committed, or a call has failed
-  GroupCall call_;        // until then
+  GroupCall call_;        // until is_done_
   // Null when this is part of a call that has its own record.
   const std::shared_ptr<CallRecord> record_;
   LivePublication live_;  // ends before the directory is removed

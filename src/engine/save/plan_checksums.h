@@ -11,12 +11,14 @@
 
 namespace holdfast {
 
-// Covers every leaf's name and kind, and the dtype, shape, write shape, chunks,
-// codecs and sharding of arrays; nothing that differs between processes.
+// Returns checksums of every leaf's name and kind, and of the dtype, shape,
+// write shape, chunks, codecs and sharding of arrays. They cover nothing that
+// may differ between processes.
 PlanChecksums ChecksumsOf(const SavePlan& plan);
 
-// Names of the leaves whose buckets differ, at most `count_max`, sorted: at
-// least one of them is stored differently, or absent, in the other plan.
+// Returns names of the leaves whose buckets differ, at most `count_max`,
+// sorted. At least one leaf in these buckets is stored differently, or absent,
+// in the other plan.
 std::vector<std::string> SuspectLeaves(const std::vector<std::string>& names,
                                        const PlanChecksums& a,
                                        const PlanChecksums& b,

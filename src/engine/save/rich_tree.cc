@@ -78,7 +78,7 @@ class RichTreeWriter {
     text_ += "]}";
   }
 
-  // In order of sorted keys, as jax flattens dicts.
+  // Writes a dict in the order of its sorted keys, as jax flattens dicts.
   void WriteDict(const Tree& node) {
     std::map<std::string_view, size_t> order;
     for (size_t i = 0; i < node.size(); ++i) order[node.keys()[i]] = i;
@@ -90,7 +90,8 @@ class RichTreeWriter {
     text_ += '}';
   }
 
-  // Written as a dict, in the node's own order: Orbax has no other form.
+  // Writes any other node as a dict, in its own order, since Orbax has no other
+  // form.
   void WriteOtherClass(const Tree& node) {
     for (size_t i = 0; i < node.size(); ++i) {
       WriteMember(i > 0 ? ", " : "{",

@@ -1,5 +1,5 @@
-// Writes `value_metadata_tree` of `_METADATA`, which records tuples and named
-// tuples as such, and each leaf with its entry of `tree_metadata`.
+// Writes the member `value_metadata_tree` of `_METADATA`. It records tuples and
+// named tuples as such, and each leaf with its entry in `tree_metadata`.
 //
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree_rich_types.py.
 // Thread-safety: pure function. Errors: none.
@@ -14,8 +14,9 @@
 
 namespace holdfast {
 
+// Returns the JSON text.
 // REQUIRES: `leaves` are the leaves of `tree`, flattened with rich types, and
-// `metadata` has an entry for each, in the same order.
+// `metadata` has an entry for each of them, in the same order.
 std::string RichTreeJson(const Tree& tree, const std::vector<FlatLeaf>& leaves,
                          const TreeMetadata& metadata);
 

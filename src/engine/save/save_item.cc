@@ -1,5 +1,5 @@
-// SaveItem, and its counterpart for many processes: items in a directory of the
-// caller's, without a commit.
+// SaveItem, and its counterpart for many processes. Both save items into the
+// caller's own directory, without a commit.
 #include "engine/save/save_item.h"
 
 #include "engine/commit/layout.h"

@@ -1,4 +1,4 @@
-// Saves a planned item into a directory of the caller's.
+// Saves a planned item into the caller's own directory.
 //
 // Thread-safety, ownership, units, errors: as holdfast/pending_save.h.
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace holdfast {
 
-// The part of an item that the process plans; a null `part` means the complete
-// item.
+// Returns the part of an item that the process plans. A null `part` means the
+// complete item.
 PlanPart PlanPartOf(const ProcessPart* part);
 
-// SaveItem, or SaveItemPart if `part` is not null. `begun` was started when the
-// caller called. REQUIRES: a plan for PlanPartOf(part), with ItemOptions for
-// `directory`.
+// Does the work of SaveItem, or of SaveItemPart if `part` is not null. `begun`
+// was started when the caller's call began. REQUIRES: a plan for
+// PlanPartOf(part), with ItemOptions for `directory`.
 Result<SaveResult> SavePlannedItem(const Place& directory, const SavePlan& plan,
                                    const ProcessPart* part,
                                    const Stopwatch& begun);

@@ -14,27 +14,27 @@
 
 namespace holdfast {
 
-// Returns the options with the system's clock and random bytes where none are
-// set.
+// Returns the options, with the system's clock and random bytes if the caller
+// has set no others.
 SaveOptions WithSources(SaveOptions options);
 
-// The options for a tree saved by itself, or for one of several items, in
-// `place`: zarr_format 0 becomes 2, and the size limit of data files is the one
-// that suits the place unless the caller has chosen another.
+// Returns the options for an item in `place`, saved by itself or with others.
+// zarr_format 0 becomes 2, and OptionsFor is applied.
 SaveOptions ItemOptions(const Place& place, SaveOptions options);
-// Applies whichever of the two a save of any format to `place` uses.
+// Returns the options with the size limit of data files that suits `place`
+// (DefaultDataFileBytes), unless the caller has chosen another limit.
 SaveOptions OptionsFor(const Place& place, SaveOptions options);
 
-// Orbax's limit for OCDBT data files: 2 GiB, in object stores 400 MiB.
+// Returns Orbax's limit for OCDBT data files: 2 GiB, in object stores 400 MiB.
 int64_t DefaultDataFileBytes(const Place& directory);
 
-// Null for an empty text; InvalidArgument, naming `what`, for anything else
-// that is not an object.
+// Parses a JSON object. Returns null for an empty text, and InvalidArgument,
+// naming `what`, for any other text that is not an object.
 Result<nlohmann::ordered_json> ParseJsonOption(const std::string& text,
                                                const char* what);
 
-// The options for assembling the parts that ranks 0 to `rank_count` save this
-// way.
+// Returns the options for assembling the parts that `rank_count` ranks save
+// with `options`.
 FinishItemOptions FinishOptionsOf(const SaveOptions& options,
                                   const std::string& save_id,
                                   int64_t rank_count);

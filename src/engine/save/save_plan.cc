@@ -53,7 +53,8 @@ bool HasArrayData(const FlatLeaf& leaf) {
                                   leaf.leaf->leaf_kind() == LeafKind::kScalar);
 }
 
-// Such an entry records that there is no value, or an unreadable one.
+// Checks the value_type of a leaf that a TypeHandler saves. A reserved or empty
+// value_type would mean that there is no value, or that it cannot be read.
 Status CheckExternal(const FlatLeaf& leaf) {
   const std::string& value_type = leaf.leaf->text();
   if (!value_type.empty() && !IsEmptyValueType(value_type)) return Status();
@@ -131,7 +132,8 @@ class LayoutMaker {
   }
 
  private:
-  // Orbax's rule: a chunk never exceeds the data file that it is written to.
+  // Applies Orbax's rule that a chunk never exceeds the data file that it is
+  // written to.
   Result<Shape> OrbaxChunkShape(const LayoutKey& key,
                                 std::optional<int64_t> chunk_byte_size) const {
     if (options_.use_ocdbt) {
@@ -143,8 +145,8 @@ class LayoutMaker {
                             chunk_byte_size, key.shard_axes);
   }
 
-  // The shape that is stored as one object, and the shape of its inner chunks
-  // if that differs.
+  // Returns the shape that is stored as one object, and the shape of its inner
+  // chunks if that differs.
   Result<ChunkShapes> ShapesOf(const LayoutKey& key) const {
     if (key.write_chunk_shape || key.read_chunk_shape) {
       return ChooseChunkShapes({.global_shape = key.shape,
@@ -174,8 +176,8 @@ class LayoutMaker {
     return ChooseRowChunks(key.write_shape, key.dtype, chunk_bytes);
   }
 
-  // Makes chunk shapes for arrays in another format's file: each chunk is one
-  // contiguous run of the file.
+  // Makes the layout of an array in another format's file, in which each chunk
+  // is one contiguous run of the file.
   Result<std::shared_ptr<const SaveLayout>> MakeOfRuns(
       const LayoutKey& key) const {
     if (key.write_chunk_shape || key.read_chunk_shape) {
@@ -265,7 +267,7 @@ Status CheckOptions(const SaveOptions& options) {
       .status();
 }
 
-// The part of the array that one process writes as a unit.
+// Returns the shape of the part of the array that one process writes as a unit.
 Result<Shape> WriteShape(const FlatLeaf& leaf, const Shape& shape) {
   const bool is_array = leaf.leaf->leaf_kind() == LeafKind::kArray;
   if (!is_array || leaf.leaf->array_traits().write_shape.empty()) return shape;
@@ -281,7 +283,8 @@ Result<Shape> WriteShape(const FlatLeaf& leaf, const Shape& shape) {
                               ShapeToString(shape));
 }
 
-// Only compressed chunks need their elements packed in C order.
+// Returns whether chunks must be packed. Only compressed chunks need their
+// elements in C order.
 bool NeedsPacking(const PlannedArray& array) {
   const ArrayLayout& layout = *array.layout->array;
   if (layout.codec_count == 0) return false;
@@ -314,7 +317,8 @@ class ArrayPlanner {
                     has_args ? args->second : no_args_);
   }
 
-  // Called after the last leaf, when all names are known.
+  // Checks that each of save_args names a leaf. Call it after the last leaf,
+  // when all names are known.
   Status CheckArgsUsed() const {
     if (args_used_ == options_.save_args.size()) return Status();
     std::set<std::string> names;
@@ -329,7 +333,8 @@ class ArrayPlanner {
   }
 
  private:
-  // Deferred arrays are divided later, when all arrays are known.
+  // Chooses the chunks that this process writes. Deferred arrays are divided
+  // later, when all arrays are known.
   Status ChooseChunks(PlannedArray& array) const {
     if (array.source.is_sharded()) {
       if (!part_.is_partial) return Status();
@@ -341,7 +346,8 @@ class ArrayPlanner {
     return Status();
   }
 
-  // Uses the layout of the existing chunks, which are not written.
+  // Adds an array whose chunks exist and are not written. Its layout is that of
+  // the existing chunks.
   Status AddStored(const StoredChunks& stored, PlannedArray& array) const {
     if (!options_.use_ocdbt || options_.also != nullptr || part_.is_partial) {
       return UnimplementedError(
@@ -412,7 +418,8 @@ class ArrayPlanner {
   size_t args_used_ = 0;
 };
 
-// Each process gets the run of chunks after the previous process's run.
+// Divides the deferred arrays. Each process gets the run of chunks that follows
+// the previous process's run.
 Status DivideDeferred(const PlanPart& part, SavePlan& plan) {
   if (part.count == 1 && part.is_primary) return Status();
   std::vector<ArrayChunks> deferred;
@@ -450,7 +457,8 @@ uint64_t BytesHere(const PlannedArray& array) {
   return element_count * element_bytes;
 }
 
-// Every chunk larger than a batch is a batch by itself.
+// Divides the values into batches. A chunk larger than a batch is a batch by
+// itself.
 void MakeBatches(SavePlan& plan) {
   PlannedBatch batch;
   const auto close = [&](size_t next_array, uint64_t next_value) {

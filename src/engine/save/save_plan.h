@@ -4,8 +4,8 @@
 // sorted by name, so that equal trees give equal files for any thread count.
 // With several processes each plans independently: all see every array, and
 // number only the values that they write. Sharded arrays are written by the
-// processes that have the shards, deferred arrays by all processes, a run of
-// chunks each, and everything else by the primary.
+// processes that have the shards, deferred arrays by all processes (a run of
+// chunks each), and everything else by the primary.
 // Thread-safety: immutable. Ownership: borrows the Tree it was made from.
 // Units: bytes. Errors: InvalidArgument with Orbax's messages for trees that
 // Orbax refuses to save.
@@ -43,14 +43,14 @@ struct PlannedArray {
   size_t leaf = 0;  // index into leaves
   ArraySource source;
   std::shared_ptr<const SaveLayout> layout;
-  // Chunks are cast, or some are assembled from several shards: each needs as
-  // much scratch as it has bytes until it is written.
+  // True if chunks are cast, or some are assembled from several shards. Each
+  // chunk then needs scratch memory of its own size until it is written.
   bool needs_scratch = false;
-  // Chunks are put into C order, or padded, before they are compressed, which
-  // needs as much scratch again.
+  // True if chunks are put into C order, or padded, before they are compressed.
+  // This needs as much scratch memory again.
   bool needs_packing = false;
-  // The save only refers to its chunks where they are stored; `chunks` is then
-  // empty.
+  // If not null, the save only refers to the array's chunks where they are
+  // stored, and `chunks` is empty.
   const StoredChunks* stored = nullptr;
   // The part that this process writes: the metadata, and these chunks
   // (ascending indices in the grid; absent means all).
@@ -63,7 +63,8 @@ struct PlannedArray {
   }
   uint64_t value_count() const { return has_metadata + chunk_count(); }
   uint64_t first_chunk_value() const { return first_value + has_metadata; }
-  // REQUIRES: first_chunk_value() <= value, and the value is the array's.
+  // Returns the index in the grid of the chunk that a value holds.
+  // REQUIRES: first_chunk_value() <= value, and the value belongs to the array.
   uint64_t ChunkOf(uint64_t value) const {
     const uint64_t i = value - first_chunk_value();
     return chunks ? (*chunks)[i] : i;

@@ -86,7 +86,7 @@ Shape ChunkOf(const Tree& leaf, const SaveOptions& options) {
   return plan.ok() ? plan->arrays[0].layout->array->grid.chunk_shape : Shape();
 }
 
-// The results of Orbax 0.12.8 for (64, 64) float32.
+// The expected shapes are those of Orbax 0.12.8 for (64, 64) float32.
 TEST(SavePlan, ChunksStartFromTheWriteShape) {
   const Array whole = Zeros(DType::kFloat32, {64, 64});
   SaveOptions options;

@@ -13,7 +13,8 @@
 
 namespace holdfast {
 
-// A save refers to an array with such a reader (ArrayReader::stored) in place.
+// If an array's reader returns this (ArrayReader::stored), a save refers to the
+// array in place.
 struct StoredChunks {
   // A chunk in sources[file]: all bytes of a full chunk, even at an edge.
   struct Range {

@@ -52,7 +52,7 @@ Status CheckGuard(const ValueSinkOptions& options, double seconds) {
   return CheckLeasesAbove(options.guarded_path, seconds);
 }
 
-// The options for writing a database, including the merged one.
+// Returns the options for writing a database, including the merged one.
 Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
     const ValueSinkOptions& options) {
   ocdbt::BulkWriteOptions write_options;
@@ -66,15 +66,16 @@ Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
   return write_options;
 }
 
-// Manifests are small and were just written: reading one back also verifies
-// that it was stored.
+// Adds the rows of the manifest. It is small and was just written, so it is
+// read back, which also verifies that it was stored.
 Status AddManifest(Store& store, const ValueSinkOptions& options,
                    const std::string& prefix, DigestFile& digests) {
   if (!options.write_digests) return Status();
   return AddManifestRows(store, prefix + std::string(kManifestFile), digests);
 }
 
-// References to files that are not the sink's, as a child database to merge.
+// References to files that the sink does not write, as a child database to
+// merge.
 class References {
  public:
   void Add(const ReferredArray& array, bool with_digests) {
@@ -206,7 +207,8 @@ class OcdbtSink final : public ValueSink {
     rows_.emplace_back(key, std::move(row));
   }
 
-  // Entries are sorted by key, and the rows here are too.
+  // Adds the rows of the values in `list`, whose entries are sorted by key; the
+  // rows here are sorted the same way.
   void AddValueDigests(const ocdbt::EntryList& list, DigestFile& digests) {
     std::sort(rows_.begin(), rows_.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -34,8 +34,8 @@ class ValueSink {
  public:
   virtual ~ValueSink() = default;
 
-  // Takes value `index` of the plan, each once, in any order. `keepalive` is
-  // released as soon as the value's bytes are written.
+  // Takes value `index` of the plan. Each value is put once, in any order.
+  // `keepalive` is released as soon as the value's bytes are written.
   virtual Status Put(uint64_t index, std::string key, EncodedChunk value,
                      ValueKnownBy known_by,
                      std::shared_ptr<const void> keepalive) = 0;
@@ -49,8 +49,8 @@ class ValueSink {
                            ValueKnownBy known_by, const StreamFn& produce) = 0;
 
   // Adds references to the chunks of an array, which are already in the store
-  // or will be linked into it. Not to be called while values are put.
-  // Unimplemented where no new database is written.
+  // or will be linked into it. Do not call it while values are being put.
+  // Returns Unimplemented if no new database is written.
   virtual Status Refer(const ReferredArray& array);
 
   // Ends all waiting in PutStream, which then returns `status`.
@@ -84,8 +84,8 @@ struct ValueSinkOptions {
   std::optional<std::vector<std::string>> replaced;
 };
 
-// The directory of the sink's own database, ending in '/'. If a database of
-// that name is adopted, "holdfast" precedes the id.
+// Returns the directory of the sink's own database, ending in '/'. If a
+// database of that name is adopted, "holdfast" precedes the id.
 std::string ProcessPrefix(const ValueSinkOptions& options);
 
 // Writes the root database, which refers to the children's values, and adds the
@@ -94,8 +94,8 @@ Status MergeIntoRoot(Store* store, const ValueSinkOptions& options,
                      std::vector<ocdbt::MergeChild> children,
                      DigestFile& digests);
 
-// With OCDBT, writes that database (unless there are no values) and the merged
-// one above it, as Orbax leaves them.
+// Makes a sink. With OCDBT, it writes its own database (unless there are no
+// values) and the merged database above it, as Orbax leaves them.
 Result<std::unique_ptr<ValueSink>> MakeValueSink(Store* store,
                                                  ValueSinkOptions options);
 

@@ -47,7 +47,7 @@ bool IsMetadataFile(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-// `path` is relative to the step.
+// Returns the kind of a file. `path` is relative to the step.
 std::string_view KindOfFile(std::string_view path) {
   const std::string_view name = LastPart(path);
   if (name == kDigestFile || name == kFingerprintsFile) return "checksums";
@@ -58,8 +58,8 @@ std::string_view KindOfFile(std::string_view path) {
   return is_array_metadata ? "metadata" : "data";
 }
 
-// The directory of an item in a composite; "" for files directly in the step,
-// and for a step that is a single item.
+// Returns the directory of an item in a composite; "" for files directly in the
+// step, and for a step that is a single item.
 std::string_view ItemOfFile(std::string_view path, bool is_one_item) {
   const size_t slash = path.find('/');
   if (is_one_item || slash == path.npos) return "";
@@ -103,7 +103,7 @@ Result<std::vector<RootEntry>> EntriesOf(const std::string& root) {
   return entries;
 }
 
-// A file directly in the root.
+// Adds the size of a file that is directly in the root.
 Status AddLooseFile(const Place& root, RootEntry& entry) {
   if (root.is_remote()) {
     const Result<ObjectInfo> object = root.OpenStore()->Stat(entry.name);
@@ -117,8 +117,8 @@ Status AddLooseFile(const Place& root, RootEntry& entry) {
   return Status();
 }
 
-// A checkpoint that is not a root is treated as the only step of one, named
-// ".".
+// Returns the entries of a root. A checkpoint that is not a root is treated as
+// the only step of a root, with the name ".".
 Result<std::vector<RootEntry>> EntriesOfPath(const std::string& path) {
   const auto place = FindCheckpoint(Place(path), {});
   if (!place.ok() || place->info.path != path) return EntriesOf(path);

@@ -19,8 +19,8 @@
 namespace holdfast {
 namespace {
 
-// Orbax's format for names of directories that it moves:
-// "20260131-235959-123456", in UTC.
+// Returns the time in UTC, in Orbax's format for names of directories that it
+// moves: "20260131-235959-123456".
 std::string TimeText() {
   const int64_t now_ns = SystemNowNs();
   const auto seconds = static_cast<std::time_t>(now_ns / kNsASecond);
@@ -35,7 +35,7 @@ std::string TimeText() {
   return std::string(text, size) + micros;
 }
 
-// Also ok if another process has deleted the step.
+// Moves a step. Also ok if another process has deleted it.
 Status MoveStep(const Place& source, const Place& target) {
   DirectoryLock lock;  // a save that writes there must not lose the step
   if (source.can_rename()) {
@@ -75,7 +75,7 @@ Status MoveInBucket(const Place& root, const std::vector<std::string>& names,
   return Status();
 }
 
-// In an object store: directories of unfinished saves or removals.
+// Returns the directories of unfinished saves and removals in an object store.
 std::vector<std::string> UncommittedLeases(const Place& root) {
   std::vector<std::string> paths;
   if (root.can_rename()) return paths;

@@ -1,4 +1,5 @@
-// CheckNewestStep: the error to report in place of a damaged step's own.
+// CheckNewestStep: returns the error to report instead of a damaged step's own
+// error.
 #include <algorithm>
 #include <optional>
 #include <utility>

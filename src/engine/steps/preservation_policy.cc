@@ -13,7 +13,8 @@ namespace {
 
 using Answer = std::vector<bool>;
 
-// Index of the first of `count` items in Python's slice [-n:].
+// Returns the index of the first of `count` items that is in Python's slice
+// [-n:].
 size_t TailStart(int64_t n, size_t count) {
   const auto size = static_cast<int64_t>(count);
   if (n <= 0) return static_cast<size_t>(std::min(-n, size));

@@ -27,8 +27,8 @@ std::string PrefixOf(const std::string& name) {
   return name.substr(0, name.rfind('_') + 1);  // npos + 1 is 0
 }
 
-// The format for names with this prefix. The length is that of most names that
-// begin with a zero, and zeros pad names to it.
+// Returns the format of names with this prefix. If names are padded with zeros,
+// its length is that of most padded names.
 std::shared_ptr<const StepNameFormat> FormatWithPrefix(
     const std::string& prefix, const std::vector<ScannedStep>& steps) {
   std::map<size_t, size_t> counts;
@@ -50,7 +50,7 @@ std::shared_ptr<const StepNameFormat> FormatWithPrefix(
   return StandardNameFormat(options);
 }
 
-// The format that most steps have.
+// Returns the format that most steps have.
 Result<std::shared_ptr<const StepNameFormat>> FormatOf(
     const std::string& root, const std::vector<ScannedStep>& steps) {
   struct Candidate {
@@ -91,9 +91,9 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
       ", so it is unclear which of them are its steps");
 }
 
-// Leaves out directories that are named like steps but are not checkpoints, and
-// among Orbax's steps those in other formats: a run does not resume from them,
-// so none of its own steps may be removed because of them.
+// Leaves out directories that are named like steps but are not checkpoints. If
+// any step is Orbax's, also leaves out steps of other formats: a run does not
+// resume from them, so they must not cause the removal of its own steps.
 Status LeaveOutStrangers(const Place& root, std::vector<ScannedStep>& steps,
                          std::vector<LeftAlone>& left_alone) {
   std::vector<ScannedStep> checkpoints;
@@ -124,7 +124,8 @@ Status LeaveOutStrangers(const Place& root, std::vector<ScannedStep>& steps,
   return Status();
 }
 
-// Lists the directories that have no row and that no save or prune made.
+// Adds to `left_alone` the other directories of the root: those that have no
+// row, and are neither the trash nor the root's metadata.
 Status ListOthers(const Place& root, const std::vector<PruneRow>& rows,
                   std::vector<LeftAlone>& left_alone) {
   std::set<std::string> known = {std::string(kTrashDirectoryName),
@@ -147,8 +148,8 @@ Status ListOthers(const Place& root, const std::vector<PruneRow>& rows,
   return Status();
 }
 
-// The files of each step, and whether it may refer to others; all steps are
-// walked concurrently.
+// Returns the files of each step, and sets PruneRow::may_refer. Walks all steps
+// concurrently.
 Result<std::vector<std::vector<WalkedFile>>> FilesOf(
     const Place& root, std::vector<PruneRow>& rows) {
   std::vector<std::vector<WalkedFile>> files(rows.size());
@@ -169,7 +170,8 @@ Result<std::vector<std::vector<WalkedFile>>> FilesOf(
   return files;
 }
 
-// A file is freed when all of its names are removed.
+// Returns the bytes that the removal frees. A file is freed when all of its
+// names are removed.
 uint64_t FreedBytes(const std::vector<PruneRow>& rows,
                     const std::vector<std::vector<WalkedFile>>& files) {
   struct Names {
@@ -217,7 +219,7 @@ Status LabelRows(const PruneOptions& options, std::vector<PruneRow>& rows) {
   return Status();
 }
 
-// A step that a view or a delta refers to is kept as long as that one is.
+// Keeps the steps that a kept view or delta refers to.
 Status KeepReferred(const Place& root, std::vector<PruneRow>& rows) {
   std::vector<std::string> going;
   for (const PruneRow& row : rows) {
@@ -231,7 +233,8 @@ Status KeepReferred(const Place& root, std::vector<PruneRow>& rows) {
   return Status();
 }
 
-// Another process may be pruning the same root.
+// Checks that a step that the plan keeps still exists, since another process
+// may be pruning the same root.
 Status CheckSomethingStays(const std::string& root, const PrunePlan& plan) {
   for (const PruneRow& row : plan.rows) {
     if (row.kept_by.empty()) continue;

@@ -26,7 +26,8 @@ namespace {
 // Distinguishes holdfast's snapshots from everything else in the directory.
 constexpr std::string_view kSnapshotInfix = ".snapshot_";
 
-// Not valid while another process holds the lock.
+// Locks a snapshot. The result is not valid while another process holds the
+// lock.
 UniqueFd LockSnapshot(const std::string& path) {
   UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
@@ -46,8 +47,8 @@ void RemoveAbandoned(const std::string& directory) {
   }
 }
 
-// Files of a committed step never change, so a link is as good as a copy. A
-// view's links lead to the same files from anywhere.
+// Links a file, or copies it. Files of a committed step never change, so a link
+// is as good as a copy. A view's links lead to the same files from anywhere.
 Status LinkOrCopy(const std::string& from, const std::string& to) {
   std::error_code none;
   if (std::filesystem::is_symlink(from, none)) {
@@ -63,7 +64,8 @@ Status LinkOrCopy(const std::string& from, const std::string& to) {
   return ErrnoStatus(failure.value(), "copy " + from + " to", to);
 }
 
-// A snapshot outlives its step, but not the bases of a delta.
+// Refuses a delta. A snapshot outlives its own step, but does not keep the
+// bases that a delta needs.
 Status CheckIsWhole(const std::string& source) {
   HF_ASSIGN_OR_RETURN(const auto bases, BaseRecordsOfStep(Place(source)));
   if (bases.empty()) return Status();
@@ -95,7 +97,7 @@ Status LinkInto(const std::string& source, const std::string& target) {
 Status CheckSnapshot(const std::string& source, const std::string& snapshot) {
   if (Place(source).is_remote() || Place(snapshot).is_remote()) {
     return InvalidArgumentError(
-        "Snapshot is not supported in object stores, which know no links: " +
+        "Snapshot is not supported in object stores, which have no links: " +
         source + " to " + snapshot + ".");
   }
   if (!snapshot.starts_with('/')) {

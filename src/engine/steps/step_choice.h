@@ -1,4 +1,4 @@
-// Determines which step of a root an address means.
+// Finds the step of a root that an address means.
 //
 // Thread-safety: pure functions.
 // Errors: NotFound (no such step, no step that old, no metric with that name;
@@ -13,12 +13,13 @@
 
 namespace holdfast {
 
-// The name of the step's directory. `steps` are the result of ScanSteps, with
-// metadata unless the address is a number. REQUIRES: not kLatest.
+// Returns the name of the step's directory. `steps` are the result of
+// ScanSteps, with metadata unless the address is a number. REQUIRES: not
+// kLatest.
 Result<std::string> ChooseStep(const std::vector<ScannedStep>& steps,
                                const StepAddress& address);
 
-// "2026-11-01T12:00:00Z".
+// Returns the time in the form "2026-11-01T12:00:00Z".
 std::string IsoTimeText(int64_t time_ns);
 
 }  // namespace holdfast

@@ -14,7 +14,7 @@
 namespace holdfast {
 
 std::string PackSteps(const std::vector<FoundStep>& steps);
-// Names are built by `format` from the steps, as in Orbax.
+// Parses the list. `format` builds the names from the steps, as in Orbax.
 Result<std::vector<FoundStep>> UnpackSteps(std::string_view text,
                                            const StepNameFormat& format);
 

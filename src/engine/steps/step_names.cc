@@ -23,7 +23,7 @@ bool AreDigits(std::string_view text) {
   });
 }
 
-// Also nullopt for a number that does not fit an int64.
+// Returns the number; nullopt if it is not one, or does not fit into an int64.
 std::optional<int64_t> NumberOf(std::string_view digits) {
   if (!AreDigits(digits)) return std::nullopt;
   int64_t number = 0;
@@ -38,7 +38,7 @@ std::string_view LastElement(std::string_view path) {
   return slash == path.npos ? path : path.substr(slash + 1);
 }
 
-// Names of the entries; empty if the directory does not exist.
+// Returns the names of the entries; empty if the directory does not exist.
 Result<std::vector<std::string>> NamesIn(const Place& root) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(root));
   return is_directory ? ListBroughtBack(root) : std::vector<std::string>();
@@ -217,7 +217,7 @@ class CompositeFormat : public StepNameFormat {
   const std::vector<std::shared_ptr<const StepNameFormat>> read_;
 };
 
-// Two objects are the same format if they make and find the same names.
+// Returns whether both are the same format: they make and find the same names.
 bool IsSameFormat(const StepNameFormat& a, const StepNameFormat& b) {
   if (&a == &b) return true;
   if (!a.is_standard() || !b.is_standard()) return false;

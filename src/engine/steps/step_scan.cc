@@ -23,14 +23,15 @@ constexpr std::string_view kMetricsItem = "metrics";
 constexpr size_t kStepsAThread = 128;
 constexpr size_t kThreadCountMax = 8;
 
-// The Look answers which files exist; reading through its store would fetch
-// every small object of the step, of which only two or three are needed.
+// Returns a store that does not use the Look. The Look tells which files exist,
+// but reading through its store would fetch every small object of the step, and
+// only two or three of them are needed.
 std::shared_ptr<Store> BareStore(const Place& place) {
   return place.WithLook(nullptr).OpenStore();
 }
 
-// nullopt for a file that is missing, damaged or not readable: one bad step
-// must not stop a run.
+// Returns the file's text; nullopt if the file is missing, damaged or not
+// readable, since one bad step must not stop a run.
 Result<std::optional<std::string>> TextOf(const Result<Bytes>& file) {
   if (file.ok()) return std::optional<std::string>(file->ToString());
   switch (file.status().code()) {
@@ -44,7 +45,8 @@ Result<std::optional<std::string>> TextOf(const Result<Bytes>& file) {
   }
 }
 
-// Damaged metrics would select the wrong steps, so they count as absent.
+// Reads the step's metrics. Damaged metrics would select the wrong steps, so
+// they count as absent.
 Result<std::optional<std::string>> ReadMetrics(const Place& step,
                                                const CheckedFiles& files) {
   const Place item = step / kMetricsItem;
@@ -105,7 +107,7 @@ Result<bool> DescribeStep(const Place& at, const CommittedBy& rule,
   return true;
 }
 
-// The step that a directory name stands for; nullopt if it is not wanted.
+// Returns the step that a directory name means; nullopt if it is not wanted.
 std::optional<int64_t> WantedStep(const std::string& name,
                                   const ScanOptions& options) {
   const std::optional<std::string> final_name = FinalName(name);
@@ -130,7 +132,7 @@ Status DescribePlaces(const std::vector<Place>& places, const CommittedBy& rule,
       std::min(steps.size() / steps_a_thread + 1, kThreadCountMax);
   Executor executor(thread_count > 0 ? thread_count
                                      : static_cast<int>(suitable));
-  // Bytes, not bits, since threads write to neighbouring elements concurrently.
+  // Bytes, not bits, since threads write to neighboring elements concurrently.
   std::vector<uint8_t> is_there(steps.size());
   HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
     HF_ASSIGN_OR_RETURN(const bool is_here,

@@ -14,19 +14,19 @@
 
 namespace holdfast {
 
-// ScanSteps for a Place.
+// Like ScanSteps, for a Place.
 Result<std::vector<ScannedStep>> ScanStepsIn(const Place& root,
                                              const ScanOptions& options);
 
 // Sets everything except step and name, and leaves out steps that no longer
-// exist. 0 threads: chosen by the number of steps.
+// exist. A `thread_count` of 0 means that the number of steps decides.
 Status DescribeSteps(const Place& root, const CommittedBy& rule,
                      int thread_count, std::vector<ScannedStep>& steps);
 
-// CheckPathFinalized for a Place.
+// Like CheckPathFinalized, for a Place.
 Result<bool> CheckPlaceFinalized(const Place& place, const CommittedBy& rule);
 
-// The step's record for policies.
+// Returns the step's record for policies.
 StepRecord RecordOf(const ScannedStep& step);
 
 inline constexpr int64_t kNsASecond = 1'000'000'000;

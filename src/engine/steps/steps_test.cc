@@ -121,7 +121,7 @@ TEST_F(Steps, BegunAndNeverFinishedIsNotCommitted) {
   EXPECT_THAT(Numbers(), ElementsAre(1, 2));
 }
 
-// A slow model: one thread, compared with any number of threads.
+// Compares one thread, as a slow model, with any number of threads.
 TEST_F(Steps, ScanIsTheSameOnManyThreads) {
   for (int i = 0; i < 300; ++i) {
     PutStep(root_, std::to_string(i), i,
@@ -305,8 +305,8 @@ TEST_F(Steps, PruneStopsWhenWhatItKeepsIsGone) {
   EXPECT_THAT(Numbers(), ElementsAre(1));
 }
 
-// A project with the name of a step, and a copy of a step that a user keeps
-// next to the others.
+// The root also holds a project that is named like a step, and a copy of a step
+// that a user keeps.
 TEST_F(Steps, PruneLeavesAloneWhatIsNoStepOfTheRoot) {
   for (const char* step : {"1", "2", "3"}) PutStep(root_, step, 1);
   PutStep(root_, "best_9", 1);

@@ -87,7 +87,7 @@ Result<bool> IsAnyThere(const std::string& root,
   return false;
 }
 
-// Returns 0 or an errno; never replaces anything.
+// Renames a directory; returns 0 or an errno. Never replaces anything.
 int RenameIntoTrash(const std::string& source, const std::string& target) {
   return RenameNew(AT_FDCWD, source.c_str(), target.c_str());
 }
@@ -116,7 +116,7 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     const bool has_no_name =
         error == ENOSYS || error == EOPNOTSUPP || error == EXDEV;
     if (has_no_name && target.use == TrashUse::kRemove) {
-      // It is removed where it is; the trash is not needed.
+      // The step is removed where it is, so the trash is not needed.
       (void)::rmdir(target.directory.c_str());
       HF_RETURN_IF_ERROR(MarkBegunOnly(Place(source)));
       return std::optional<std::string>(source);
@@ -143,9 +143,9 @@ uint64_t BytesBelow(const std::string& path) {
   return bytes;
 }
 
-// In an object store, a new name would mean copying all files. So a step that
-// is to be removed right away stays where it is, marked as not a checkpoint;
-// only a step that may be restored is copied.
+// Trashes a step in an object store, where a new name would mean copying all
+// files. So a step that is to be removed right away stays where it is, marked
+// as not a checkpoint; only a step that may be restored is copied.
 Result<std::optional<std::string>> TrashRemoteStep(const std::string& root,
                                                    const std::string& name,
                                                    TrashUse use) {
@@ -205,7 +205,8 @@ Result<std::vector<std::string>> MarkForRemoval(
   return marked;
 }
 
-// A directory that was once mistaken for a step must not be deleted for good.
+// Moves directories that are not checkpoints from `steps` to `left_alone`. They
+// were once mistaken for steps, and must not be deleted.
 Status LeaveStrangers(std::vector<TrashedStep>& steps,
                       std::vector<std::string>& left_alone) {
   std::vector<TrashedStep> checkpoints;
@@ -224,7 +225,8 @@ Status LeaveStrangers(std::vector<TrashedStep>& steps,
   return Status();
 }
 
-// The one that was added last, among those that may be restored; or null.
+// Returns the wanted step that was added to the trash last, among those that
+// may be restored; null if no step is wanted.
 template <typename IsWanted>
 const TrashedStep* FindTrashed(const std::vector<TrashedStep>& trash,
                                const IsWanted& is_wanted) {
@@ -235,15 +237,17 @@ const TrashedStep* FindTrashed(const std::vector<TrashedStep>& trash,
   return found == trash.rend() ? nullptr : &*found;
 }
 
-// Collects a step in the trash and the steps there that it refers to (the bases
-// of a delta, the sources of a view), each after those that it refers to, so
-// that an interruption leaves no step without its base.
+// Collects a step in the trash, and the steps there that it refers to: the
+// bases of a delta, or the sources of a view. In order() a step comes after all
+// steps that it refers to, so that an interrupted restoration leaves no step
+// without its base.
 class ComingBack {
  public:
   ComingBack(const std::string& root, const std::vector<TrashedStep>& trash)
       : root_(root), trash_(trash) {}
 
-  // The recursion is as deep as the chain of deltas.
+  // Adds a step after the steps that it refers to. The recursion is as deep as
+  // the chain of deltas.
   Status Add(const TrashedStep& step) {
     seen_.insert(step.name);
     HF_ASSIGN_OR_RETURN(
@@ -264,7 +268,8 @@ class ComingBack {
   const std::vector<const TrashedStep*>& order() const { return order_; }
 
  private:
-  // The trash may hold several steps with the name, and none need be the base.
+  // Returns the step in the trash that a reference means. The trash may hold
+  // several steps with the name, and none of them need be the base.
   const TrashedStep* Find(const Reference& reference) const {
     return FindTrashed(trash_, [&](const TrashedStep& trashed) {
       if (trashed.name != reference.target) return false;
@@ -280,8 +285,7 @@ class ComingBack {
   std::vector<const TrashedStep*> order_;
 };
 
-// Checks that the bases of a delta in the trash are those that it was made
-// from.
+// Checks that a delta in the trash still has the bases that it was made from.
 Status CheckBasesAreThere(const Place& trashed, const Place& step) {
   HF_ASSIGN_OR_RETURN(const auto records, BaseRecordsOfStep(trashed));
   for (const BaseRecord& record : records) {
@@ -290,14 +294,15 @@ Status CheckBasesAreThere(const Place& trashed, const Place& step) {
     return FailedPreconditionError(
         "undelete " + step.path() + ": refused, because it is a delta, and " +
         record.path +
-        ", which it was made from, has gone or was written "
-        "again; it stays in the trash until that is back");
+        ", which it was made from, is gone or was written "
+        "again; it stays in the trash until its base is back");
   }
   return Status();
 }
 
-// In the trash of an object store the marker shows whether a step is complete:
-// it is the last file to be copied and the first to be removed.
+// Returns whether a step in the trash of an object store is incomplete. The
+// marker shows this: it is the last file to be copied and the first to be
+// removed.
 bool IsHalfGone(const std::string& path) {
   return !Place(path).can_rename() && !HasCommitMarker(Place(path));
 }
@@ -358,7 +363,7 @@ Result<std::vector<std::string>> TrashSteps(
   if (!paths.empty()) {
     // The new names first: nothing may be deleted before both are durable.
     const Status synced = SyncDirectory(Place(target.directory));
-    // A missing trash held nothing any more.
+    // A trash directory that is missing was empty.
     if (synced.code() != StatusCode::kNotFound) HF_RETURN_IF_ERROR(synced);
     if (target.directory != base)
       HF_RETURN_IF_ERROR(SyncDirectory(Place(base)));

@@ -1,5 +1,5 @@
-// Names in the trash of a root: `<name>.<nanoseconds>`, followed by ".removing"
-// if the step must not be restored.
+// Names of steps in the trash of a root: `<name>.<nanoseconds>`, followed by
+// ".removing" if the step must not be restored.
 //
 // Thread-safety: any thread. Units: nanoseconds since 1970-01-01 UTC.
 // Errors: none.
@@ -19,7 +19,7 @@ struct TrashName {
 };
 
 std::string TrashNameText(const TrashName& name);
-// nullopt for names made by others: such entries are never touched.
+// Returns nullopt for names made by others: such entries are never touched.
 std::optional<TrashName> ParseTrashName(std::string_view text);
 
 std::string TrashPath(const std::string& root);

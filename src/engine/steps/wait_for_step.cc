@@ -68,7 +68,8 @@ Result<std::unique_ptr<PinnedStep>> Pin(const std::string& root,
   return std::unique_ptr<PinnedStep>(std::make_unique<Pinned>(step.step, path));
 }
 
-// Pins the latest step if it has reached the wanted one; otherwise null.
+// Pins the latest step if it has reached the wanted step; otherwise returns
+// null.
 Result<std::unique_ptr<PinnedStep>> LookForStep(const std::string& root,
                                                 const WaitOptions& options) {
   ScanOptions scan;

@@ -106,7 +106,7 @@ TEST(CreateSnapshot, RefusesInTheWordsOfOrbax) {
   const auto refusal = [](const Status& status) { return status.ToString(); };
   EXPECT_EQ(refusal(CreateSnapshot("gs://b/7", mine)),
             "INVALID_ARGUMENT: Snapshot is not supported in object stores, "
-            "which know no links: gs://b/7 to " +
+            "which have no links: gs://b/7 to " +
                 mine + ".");
   EXPECT_EQ(refusal(CreateSnapshot(scratch / "7", "mine")),
             "INVALID_ARGUMENT: Snapshot destination must be absolute, but was "

@@ -10,13 +10,14 @@
 
 namespace holdfast {
 
-// Equal for processes on one host, different otherwise; where the system does
-// not report it, different from every other key.
+// Returns a key that is equal for processes on one host and different for
+// others. If the system does not report the host, the key differs from every
+// other key.
 std::string HostKey();
 
-// For each rank, the ranks that share its host, ascending and including itself.
-// `shares` says which ranks are able to share; if one rank of a host is not, no
-// rank of that host shares.
+// Returns for each rank the ranks that share its host, ascending, including
+// itself. `shares` says which ranks are able to share memory; if one rank of a
+// host is not, no rank of that host shares.
 std::vector<std::vector<int64_t>> RanksByHost(
     const std::vector<std::string>& keys, const std::vector<bool>& shares);
 

@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint64_t kSlotAlignBytes = 64;  // as Array's
 
-// A rank may exceed its share of the work by this many eighths if that keeps
-// its reading to itself: memory that is not shared is cheaper.
+// A rank may exceed its share of the work by this many eighths to read what it
+// needs itself, because memory that is not shared is cheaper.
 constexpr uint64_t kOverloadEighths = 1;
 
 std::vector<uint32_t> RanksOf(const ReadUnit& unit,
@@ -29,8 +29,8 @@ uint64_t RoundUp(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// Assigns a slot that several ranks need to the rank among them that makes the
-// smallest common segment.
+// Returns the rank that makes the memory of a slot that several ranks need: of
+// these ranks, the one whose common segment is smallest so far.
 uint32_t HomeOf(const Slot& slot, const std::vector<SegmentSizes>& segments) {
   if (slot.travel != Slot::Travel::kNone) return 0;
   return *std::min_element(

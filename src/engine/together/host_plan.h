@@ -1,6 +1,6 @@
-// The plan of one host: what its ranks want, each box once; which rank reads
-// what; and where everything is in memory. Every rank computes the same plan,
-// because the input is the same.
+// The plan of one host: the boxes that its ranks want, each once; which rank
+// reads which chunks; and where each box is in memory. Every rank computes the
+// same plan, because the input is the same.
 //
 // Thread-safety: values and pure functions. Units: bytes; ranks of the host.
 #pragma once
@@ -15,8 +15,8 @@ namespace holdfast {
 // A box that some ranks want, held in memory once.
 struct Slot {
   WantedBox wanted;
-  // Ranks that need its memory, ascending: those that want it, and rank 0 if
-  // the box travels between hosts.
+  // Ranks that need the memory, ascending: the ranks that want the box, and
+  // rank 0 if the box travels between hosts.
   std::vector<uint32_t> ranks;
   enum class Travel : uint8_t {
     kNone,
@@ -26,9 +26,9 @@ struct Slot {
   Travel travel = Travel::kNone;
 };
 
-// The distinct boxes, in order. `wanted` by rank.
+// Returns a slot for each distinct box, in order. `wanted` is by rank.
 std::vector<Slot> MakeSlots(const std::vector<std::vector<WantedBox>>& wanted);
-// REQUIRES: `wanted` is in one of the slots.
+// Returns the index of the slot of `wanted`. REQUIRES: there is one.
 size_t FindSlot(const std::vector<Slot>& slots, const WantedBox& wanted);
 
 // Stored chunks that one rank reads together.
@@ -37,8 +37,8 @@ struct ReadUnit {
   std::vector<uint32_t> slots;  // slots that want part of it, ascending
 };
 
-// The rank that reads each unit: a rank that needs it if that keeps the work
-// even, otherwise the rank with the least work.
+// Returns the rank that reads each unit: a rank that needs the unit if that
+// keeps the work even, otherwise the rank with the least work.
 std::vector<uint32_t> DivideUnits(const std::vector<ReadUnit>& units,
                                   const std::vector<Slot>& slots,
                                   uint32_t rank_count);
@@ -70,7 +70,8 @@ struct MemoryPlan {
 // returned separately.
 inline constexpr uint64_t kPageSlotBytesMin = 64 << 10;
 
-// REQUIRES: the sum of all slots is far from overflow.
+// Decides where each slot is in memory.
+// REQUIRES: the sum of the slots' sizes is far from overflow.
 MemoryPlan PlanMemory(const std::vector<Slot>& slots,
                       const std::vector<ReadUnit>& units,
                       const std::vector<uint32_t>& readers, uint32_t rank_count,

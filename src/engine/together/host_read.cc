@@ -20,8 +20,8 @@ ArrayView ViewAt(const WantedBox& wanted, char* data) {
           ContiguousStrides(wanted.box.shape, DTypeBytes(wanted.dtype))};
 }
 
-// The part of a leaf that one rank reads at a time: one stored object or range,
-// so that no part of it is read twice.
+// Returns a grid of the parts of a leaf that ranks read. A part is one stored
+// object or range, so that nothing is read twice.
 ChunkGrid GridOf(const LeafInfo& leaf) {
   const Shape& stored =
       leaf.shard_shape.empty() ? leaf.chunk_shape : leaf.shard_shape;
@@ -144,8 +144,8 @@ Status HostRead::Plan() {
   return Status();
 }
 
-// Slots [first, last) want parts of one leaf; each chunk that they touch
-// becomes a piece.
+// Adds a piece for each chunk that the slots [first_slot, last_slot) touch.
+// These slots want parts of one leaf.
 Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
   const LeafInfo& leaf = checkpoint_.leaves()[slots_[first_slot].wanted.leaf];
   const ChunkGrid grid = GridOf(leaf);
@@ -178,8 +178,8 @@ Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
   return Status();
 }
 
-// Adds the piece to the last unit while that stays small. The slots of a unit
-// are sorted once, when all units are made.
+// Adds the piece to the last unit if that stays small, otherwise to a new one.
+// The slots of a unit are sorted once, when all units are made.
 void HostRead::AddPiece(Piece piece, uint64_t byte_count) {
   const bool joins = !units_.empty() &&
                      units_.back().byte_count + byte_count <= kJoinedBytesMax;
@@ -190,7 +190,7 @@ void HostRead::AddPiece(Piece piece, uint64_t byte_count) {
   pieces_.push_back(std::move(piece));
 }
 
-// Hashes everything on which the ranks must agree and that the exchanged
+// Hashes everything that must be equal on all ranks and that the exchanged
 // messages do not show.
 void HostRead::MakeHash() {
   Xxh64 hash;
@@ -259,7 +259,7 @@ std::string HostRead::Introduction() const {
   return bytes;
 }
 
-// By slot: whether this rank writes elements to it.
+// Returns, by slot, whether this rank writes elements to it.
 std::vector<bool> HostRead::SlotsToFill() const {
   std::vector<bool> fills(slots_.size(), false);
   for (size_t i = 0; i < units_.size(); ++i) {
@@ -297,7 +297,7 @@ Status HostRead::MapOthers(const std::vector<std::string>& introductions) {
     if (introduced.hash != hash_) {
       return FailedPreconditionError(
           who +
-          " has opened another checkpoint, or the same one otherwise, than "
+          " has opened another checkpoint, or opened it differently, than "
           "rank " +
           std::to_string(rank_) + ": " + checkpoint_.info().path);
     }

@@ -33,8 +33,8 @@ class HostRead {
         rank_(rank),
         rank_count_(rank_count) {}
 
-  // `lists` are the results of EncodeWanted, by rank; `mine` is this rank's
-  // own. Checks every box.
+  // Takes the lists of wanted boxes, and checks every box. `lists` are the
+  // results of EncodeWanted, by rank; `mine` is this rank's own list.
   Status SetWanted(std::vector<std::string> lists,
                    const std::vector<WantedBox>& mine);
   // The caller may set Slot::travel before the next step.
@@ -44,19 +44,21 @@ class HostRead {
   Status Plan();
   // Allocates this rank's memory.
   Status Allocate();
-  // Tells the other ranks how to map this rank's segment, and lets them check
-  // that the plans are equal.
+  // Returns the message that tells the other ranks how to map this rank's
+  // segments, and lets them check that their plans are equal.
   std::string Introduction() const;
-  // `introductions` by rank.
+  // Maps the segments of the other ranks. `introductions` are by rank.
   Status MapOthers(const std::vector<std::string>& introductions);
   // Reads this rank's chunks into the memory of all ranks that want them.
   Status ReadMine(Stats& stats);
-  // REQUIRES: this rank is 0 and the slot travels.
+  // Returns the memory of a box that travels between hosts.
+  // REQUIRES: this rank is 0.
   char* MemoryOf(const WantedBox& wanted);
-  // Unmaps the memory of other ranks. Call it before all ranks have learned
-  // that all have read.
+  // Unmaps the memory of other ranks. Call it before the ranks tell each other
+  // that all have finished reading.
   void LetGo();
-  // The memory of a wanted box. Call it after LetGo, when all ranks have read.
+  // Returns the memory of a wanted box. Call it after LetGo. Its elements are
+  // complete once all ranks have read.
   Array ArrayOf(const WantedBox& wanted) const;
 
  private:

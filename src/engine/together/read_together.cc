@@ -1,5 +1,6 @@
-// The meetings of ReadTogether: of all ranks, of the ranks of a host, and of
-// one rank per host. The other modules do the work between meetings.
+// ReadTogether: holds the meetings in which ranks exchange messages. They are
+// meetings of all ranks, of the ranks of a host, or of one rank per host. The
+// other modules do the work between meetings.
 #include "holdfast/read_together.h"
 
 #include <sched.h>
@@ -22,10 +23,10 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kProbeBytes = 4096;
-constexpr char kWell = '+';  // begins messages of ranks without failure
+constexpr char kWell = '+';  // begins the message of a rank that has not failed
 
-// Subgroups need names that are new in their group: they contain the number of
-// rank 0's call.
+// Returns the number of this call. The name of a subgroup must be new in its
+// group, so it contains the number of rank 0's call.
 uint64_t NextCallNumber() {
   static std::atomic<uint64_t> call_count{0};
   return ++call_count;
@@ -65,7 +66,7 @@ struct Greeting {
   }
 };
 
-// The position of this rank among hosts.
+// The ranks that share this rank's host, and the leaders of all hosts.
 struct Neighbours {
   std::vector<int64_t> ranks;    // ranks on this host, as numbered in the group
   std::vector<int64_t> leaders;  // lowest rank of each host, ascending
@@ -125,7 +126,8 @@ class SharedRead {
     return {phase, checkpoint_.info().path};
   }
 
-  // Ok when all ranks are; then returns all ranks' values, in one meeting.
+  // Exchanges the values of all ranks, in one meeting. Fails on every rank if
+  // any rank has failed.
   static Result<std::vector<std::string>> Meet(
       ProcessGroup& group, const Meeting& meeting,
       const Result<std::string>& mine) {
@@ -136,7 +138,7 @@ class SharedRead {
         values.begin(), values.end(),
         [](const std::string& value) { return value.starts_with(kWell); });
     if (!all_are_well) {
-      // This meeting turns failures into messages.
+      // This second meeting collects the failures.
       HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
       return DataLossError("a rank says that it failed, but not why");
     }
@@ -150,7 +152,8 @@ class SharedRead {
     return std::forward<Fn>(value)();
   }
 
-  // A rank has stopped coming to meetings.
+  // Returns whether the status means that a rank has stopped coming to
+  // meetings.
   static bool IsLost(const Status& status) {
     return status.code() == StatusCode::kDeadlineExceeded;
   }
@@ -206,7 +209,7 @@ class SharedRead {
     return Status();
   }
 
-  // Ok when this rank can map the memory of every rank of its host.
+  // Returns ok when this rank can map the memory of every rank of its host.
   Status TryProbes(const std::vector<Greeting>& greetings,
                    const Status& own) const {
     HF_RETURN_IF_ERROR(own);
@@ -223,7 +226,8 @@ class SharedRead {
     return Status();
   }
 
-  // `answers`, by rank, say why a rank cannot share; empty if it can.
+  // Sets `neighbours_`. `answers`, by rank, say why a rank cannot share memory;
+  // empty if it can.
   void SetNeighbours(const std::vector<Greeting>& greetings,
                      const std::vector<std::string>& answers) {
     std::vector<std::string> hosts;
@@ -248,8 +252,9 @@ class SharedRead {
     neighbours_.call_number = greetings[0].call_number;
   }
 
-  // A failed rank still comes to every meeting and reports its failure, so that
-  // no rank waits for it; a rank that missed another leaves.
+  // Holds the meetings of the host, and reads. A rank that has failed still
+  // comes to every meeting and reports its failure, so that no rank waits for
+  // it. When a rank is missing from a meeting, the others leave.
   Status ReadOnHost(Status mine, HostRead& host) {
     auto lists = Meet(*host_group_, At("read: requests"),
                       ValueOr(mine, [&] { return EncodeWanted(wanted_); }));
@@ -316,7 +321,8 @@ class SharedRead {
     return Status();
   }
 
-  // After all ranks have read, sends the boxes that other hosts want.
+  // Sends the boxes that other hosts want, after all ranks of the host have
+  // read.
   Status Travel(const Status& mine, HostRead& host) {
     const Status read = host_group_->Agree(At("read: chunks"), mine);
     if (!leaders_) return read;
@@ -326,8 +332,8 @@ class SharedRead {
         [&](const WantedBox& wanted) { return host.MemoryOf(wanted); });
   }
 
-  // The last meeting of the call: all ranks have read and have their arrays,
-  // and exchange how much each has read.
+  // Holds the last meeting of the call, in which the ranks exchange how much
+  // each has read. After it, all ranks have read and have their arrays.
   Status Finish(const Status& mine) {
     std::string count;
     PutU64Little(count, result_.stats.stored_bytes);
@@ -363,8 +369,9 @@ class SharedRead {
     return SeparateRepeated();
   }
 
-  // Arrays of one call must not share memory with each other. Other ranks may
-  // still be writing to it, so it is copied when all are done.
+  // Replaces arrays that share memory with an earlier array of this call. Other
+  // ranks may still be writing to that memory, so it is copied when all are
+  // done.
   Status SeparateRepeated() {
     std::unordered_set<const char*> addresses;
     for (Array& array : result_.arrays) {
@@ -392,7 +399,7 @@ class SharedRead {
   std::vector<WantedBox> wanted_;
   Neighbours neighbours_;
   std::unique_ptr<ProcessGroup> host_group_;
-  std::unique_ptr<ProcessGroup> leaders_;  // null unless this rank is one
+  std::unique_ptr<ProcessGroup> leaders_;  // null unless this rank is a leader
   // Boxes that are wanted more than once, and their further targets.
   std::vector<std::pair<Array, char*>> repeated_;
   std::vector<Trip> trips_;  // of a leader

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-// The amount of pages that a thread allocates at a time.
+// The size of the pages that a thread allocates at a time.
 constexpr size_t kPopulateBytes = 32 << 20;
 
 // From this size on, huge pages are worth the rounding.

@@ -32,8 +32,8 @@ class Mapping {
 
   char* data() const { return data_; }
   size_t size() const { return size_; }
-  // Returns the range's full pages of a shared mapping to the system, for every
-  // process. REQUIRES: the range is inside.
+  // Returns the range's full pages to the system, for every process that maps
+  // them. Only for shared mappings. REQUIRES: the range is inside.
   void Discard(size_t offset, size_t byte_count) const;
 
  private:

@@ -91,7 +91,7 @@ TEST(SharedSegment, TakesItsPagesAtOnce) {
   EXPECT_EQ(info.st_blocks * 512, 16384) << "whole pages alone are given back";
 }
 
-// More than any machine has: must be an error, not a signal.
+// A size that no machine has must cause an error, not a signal.
 TEST(SharedSegment, TooLargeIsRefused) {
   const auto segment = Create(size_t{1} << 62);
   ASSERT_FALSE(segment.ok());

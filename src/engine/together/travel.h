@@ -1,5 +1,5 @@
-// The exchange between hosts: one host reads a box that several want, and sends
-// it to the others through the group, in pieces.
+// The exchange between hosts: if several hosts want the same box, one of them
+// reads it and sends it to the others through the group, in pieces.
 //
 // Thread-safety: values and stateless functions; one thread per group. Units:
 // bytes; hosts by index.
@@ -23,15 +23,16 @@ struct Trip {
   uint32_t reader = 0;          // one of them
 };
 
-// `wanted` by host, each box once. Trips between the same hosts are adjacent.
+// Returns a trip for each box that several hosts want. `wanted` is by host,
+// with each box once. Trips between the same hosts are adjacent.
 std::vector<Trip> PlanTrips(const std::vector<std::vector<WantedBox>>& wanted);
 
-// Sets Slot::travel of the slots of `host`, and adds its rank 0 to the slots
-// that travel. REQUIRES: `host` wanted exactly these slots.
+// Sets Slot::travel in the slots of `host`, and adds the host's rank 0 to the
+// ranks of the slots that travel. REQUIRES: `host` wanted exactly these slots.
 void MarkTravel(const std::vector<Trip>& trips, uint32_t host,
                 std::vector<Slot>& slots);
-// Encodes the marks, one byte per slot, for rank 0 of a host to send to the
-// other ranks.
+// Encodes Slot::travel, one byte per slot, for rank 0 of a host to send to the
+// host's other ranks.
 std::string EncodeTravel(const std::vector<Slot>& slots);
 Status DecodeTravel(std::string_view bytes, std::vector<Slot>& slots);
 

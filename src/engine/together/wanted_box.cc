@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kInt64Max = std::numeric_limits<int64_t>::max();
 
-// leaf, dtype, rank
+// An entry has at least a byte each for its leaf, dtype and rank.
 constexpr size_t kEntryBytesMin = 3;
 
 bool ReadNumber(Cursor& cursor, uint64_t value_max, uint64_t& value) {

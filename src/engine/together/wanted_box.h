@@ -25,7 +25,8 @@ struct WantedBox {
 // Orders by leaf first.
 bool operator<(const WantedBox& a, const WantedBox& b);
 
-// The bytes of memory that the box needs. Saturates.
+// Returns the bytes of memory that the box needs; the largest number on
+// overflow.
 uint64_t MemoryBytesOf(const WantedBox& wanted);
 
 std::string EncodeWanted(const std::vector<WantedBox>& wanted);

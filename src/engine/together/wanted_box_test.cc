@@ -28,7 +28,7 @@ TEST(WantedBox, OfEveryCutIsRefused) {
   EXPECT_FALSE(DecodeWanted(bytes + "x").ok());
 }
 
-// A count that exceeds the bytes must not cause an allocation.
+// A count that exceeds the number of bytes must not cause an allocation.
 TEST(WantedBox, CountsAreBounded) {
   EXPECT_FALSE(DecodeWanted("\xff\xff\xff\xff\xff\xff\xff\x7f").ok());
   // A box of rank 33, and one of an unknown dtype.

@@ -20,8 +20,8 @@
 namespace holdfast {
 namespace {
 
-// A batch of chunks uses at most this fraction of the budget, in addition to
-// the caller's memory; the readers below use the rest.
+// A batch of chunks uses at most 1/kBatchPart of the budget, besides the
+// caller's memory. The readers of the layers use the rest.
 constexpr uint64_t kBatchPart = 2;
 
 struct Layer {
@@ -82,8 +82,8 @@ ArrayView BytesView(Buffer& buffer, uint64_t byte_count) {
       DType::kUint8, buffer.data(), {static_cast<int64_t>(byte_count)}, {1}};
 }
 
-// Allocates as many bytes as a file claims: the reader refuses what the stored
-// bytes do not justify before the memory is touched.
+// Allocates as many bytes as a file claims. The memory stays untouched until
+// the reader has checked that the stored bytes can produce so many.
 Result<Buffer> BufferOf(uint64_t byte_count) {
   if (byte_count == 0) return Buffer();
   Buffer buffer = Buffer::TryAllocate(byte_count);
@@ -155,10 +155,10 @@ class DeltaArrays final : public Checkpoint {
   const std::vector<std::unique_ptr<Layer>> layers_;  // newest first
   const std::unique_ptr<Checkpoint> anchor_;
   std::vector<std::string> paths_;
-  std::vector<ArrayOrigin> origins_;  // as infos_
+  std::vector<ArrayOrigin> origins_;  // in the order of infos_
 };
 
-// The range of the head of a delta's array, and of the part after it.
+// The bytes of a chunk's delta in a stored array.
 struct DeltaRange {
   uint64_t first = 0;
   uint64_t byte_count = 0;
@@ -198,7 +198,8 @@ void DeltaArrays::AddArray(
   origins_.push_back(std::move(origin));
 }
 
-// Goes from the newest step down to the step that has the complete array.
+// Collects the steps that change the array, from the newest step down to the
+// step that has the complete array.
 Status DeltaArrays::FindSteps(
     const LeafInfo& leaf, ArrayOrigin& origin,
     const std::unordered_map<std::string_view, size_t>& of_anchor) const {
@@ -206,7 +207,7 @@ Status DeltaArrays::FindSteps(
     return DataLossError(path + ": leaf " + leaf.name + ": want an array " +
                          std::string(DTypeName(*leaf.dtype)) +
                          ShapeToString(leaf.shape) +
-                         ", of which a later delta has the difference");
+                         ", which a later delta changes");
   };
   for (const auto& layer : layers_) {
     const auto found = layer->arrays.find(leaf.name);
@@ -248,7 +249,8 @@ Status DeltaArrays::ReadHeads(std::map<size_t, ArrayHeads>& heads,
     for (size_t i = 0; i < of.of_steps.size(); ++i) {
       const ArrayStep& step = origins_[leaf].steps[i];
       const LeafInfo& stored = step.layer->step.checkpoint->leaves()[step.leaf];
-      // Nothing larger than the file is allocated.
+      // Checked before allocating, so that no more memory is allocated than the
+      // file has bytes.
       if (stored.shape[0] < static_cast<int64_t>(head_bytes)) {
         return DataLossError(step.layer->place.path() + ": leaf " +
                              stored.name + ": a delta of " +
@@ -297,7 +299,7 @@ Status DeltaArrays::CheckHash(size_t leaf, const ArrayHeads& heads) const {
         return DataLossError(
             origins_[leaf].steps[i].layer->place.path() + ": leaf " +
             infos_[leaf].name + ", chunk " + std::to_string(chunk) +
-            ": the delta was made from other elements than its base has");
+            ": the delta was made from elements that differ from its base's");
       }
     }
   }
@@ -398,8 +400,8 @@ uint64_t DeltaArrays::WorkBytes(const WantedChunk& chunk) const {
   return bytes;
 }
 
-// The part of the caller's memory that covers exactly the chunk, in the array's
-// own dtype; null if there is no such part.
+// Returns the part of the caller's memory that covers exactly the chunk, in the
+// array's own dtype, or null if there is no such part.
 char* DirectTarget(const WantedChunk& chunk, DType dtype) {
   if (chunk.requests.size() != 1) return nullptr;
   const ReadRequest& request = *chunk.requests[0];
@@ -459,7 +461,7 @@ Status DeltaArrays::FetchBatch(std::vector<ChunkWork>& works,
   return Status();
 }
 
-// Applies all steps, and compares the hash of the result.
+// Applies all steps to the chunk, and compares the hash of the result.
 Status DeltaArrays::MakeChunk(ChunkWork& work, ChunkDelta& delta) const {
   const WantedChunk& chunk = *work.wanted;
   const LeafInfo& leaf = infos_[chunk.leaf];
@@ -572,15 +574,15 @@ struct FoundBase {
   OpenedStep step;
 };
 
-// Returns the base from the first of its possible places that has it; otherwise
-// the failure at the likeliest place that holds anything.
+// Returns the base from the first of its possible places that has it. Otherwise
+// returns the failure at the likeliest place that holds anything.
 Result<FoundBase> FindBase(const Layer& layer, const OpenStepFn& open_step) {
   const DeltaInfo& info = *layer.step.delta;
   Status failure =
       info.base.path.empty()
           ? DataLossError(layer.place.path() + ": it names no base")
           : NotFoundError(layer.place.path() + ": its base, the step " +
-                          info.base.path + ", is not beside it any more");
+                          info.base.path + ", is no longer next to it");
   bool has_tried = false;
   for (const Place& place : PlacesOfBase(layer.place, info.base)) {
     Result<OpenedStep> step = open_step(place, info.item);

@@ -1,10 +1,10 @@
-// A chain of deltas as one checkpoint: elements of the anchor are turned into
-// those of the newest step chunk by chunk while they are read.
+// A chain of deltas as one checkpoint: while elements of the anchor are read,
+// they are turned into those of the newest step, chunk by chunk.
 //
 // Thread-safety, errors: as holdfast/checkpoint.h. The complete chain is opened
-// before anything is read: a base that is missing, or that is not the step from
-// which the delta was made, is NotFound or FailedPrecondition. If the result
-// does not have the hashes that the delta states, reading is DataLoss.
+// before anything is read. A base that is missing is NotFound, and a base that
+// is not the step from which the delta was made is FailedPrecondition. Reading
+// is DataLoss if the result does not have the hashes that the delta states.
 // Ownership: owns the steps.
 #pragma once
 
@@ -19,31 +19,31 @@
 
 namespace holdfast {
 
-// A step as its files are: the arrays of a delta are bytes.
+// An opened step without its bases. The arrays of a delta are the stored bytes.
 struct OpenedStep {
   std::unique_ptr<Checkpoint> checkpoint;
   std::optional<DeltaInfo> delta;
   bool is_item = false;          // the delta is an item, opened by its own path
   bool has_delta_items = false;  // several items; `delta` is then empty
 };
-// Opens a step, or its item with the name `item` if that is not empty, without
-// following the chain.
+// Opens a step (or its item `item`, if that is not empty) without its bases.
 using OpenStepFn = std::function<Result<OpenedStep>(const Place& place,
                                                     const std::string& item)>;
 
-// LeafInfo::codecs of an array that is unchanged from the anchor.
+// LeafInfo::codecs of an array that has not changed since the anchor.
 inline constexpr std::string_view kUnchangedCodecs = "as in the anchor";
 
-// A step of a chain that is already in memory: its files are not read.
+// A step of a chain that is already in memory, so its files are not read.
 struct GivenStep {
-  // Its info has the path from which the step was read, and its result_id.
+  // `info().path` is the path from which the step was read; `result_id` is set.
   std::unique_ptr<Checkpoint> checkpoint;
-  std::string content_hash;  // engine/references/content_hash.h, of the step
+  std::string content_hash;  // of the step: engine/references/content_hash.h
 };
 
-// Opens the step at `place`, which is a delta, with all steps that it needs, as
-// the tree that was saved. Its info has `bases` and `result_id`. A base is
-// looked for in all places where it may be now
+// Opens the delta at `place`, with all steps that it needs, as the tree that
+// was saved. Its info has `bases` and `result_id`.
+//
+// Each base is looked for in all places where it may be now
 // (engine/references/base_record.h), and identified by its content. If `given`
 // is in the chain, the chain ends there.
 Result<std::unique_ptr<Checkpoint>> OpenDelta(const Place& place,
@@ -51,9 +51,9 @@ Result<std::unique_ptr<Checkpoint>> OpenDelta(const Place& place,
                                               const OpenStepFn& open_step,
                                               std::optional<GivenStep> given);
 
-// Opens the checkpoint at `path` on top of `given`, if that very step is in its
-// chain: info().bases then ends with the path of `given`. Any other checkpoint
-// is opened like in Open, and `given` is unused.
+// Opens the checkpoint at `path` on top of `given`, if exactly that step is in
+// its chain: info().bases then ends with the path of `given`. Otherwise works
+// like Open, and does not use `given`.
 Result<std::unique_ptr<Checkpoint>> OpenOver(const std::string& path,
                                              GivenStep given,
                                              const OpenOptions& options);

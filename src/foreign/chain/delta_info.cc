@@ -63,7 +63,7 @@ Status TakeArrays(const DeltaJson& document, DeltaInfo& info) {
     if (leaf.kind != ValueKind::kArray) {
       return BadDelta("a stored leaf is not an array");
     }
-    // With this limit, no sum of bytes overflows for any dtype.
+    // With this limit, byte counts do not overflow for any dtype.
     if (ElementCount(leaf.shape) > kElementCountMax) {
       return BadDelta("an array of " + ShapeToString(leaf.shape) + " elements");
     }
@@ -73,7 +73,7 @@ Status TakeArrays(const DeltaJson& document, DeltaInfo& info) {
   const auto hashes = document.find("hashes");
   if (hashes == document.end() || !hashes->is_array() ||
       hashes->size() != array_count || states.size() != array_count) {
-    return BadDelta("it has not a state and a hash for each of " +
+    return BadDelta("it does not have a state and a hash for each of " +
                     std::to_string(array_count) + " arrays");
   }
   for (size_t i = 0; i < array_count; ++i) {

@@ -48,8 +48,9 @@ struct DeltaInfo {
   std::string id;
   uint64_t order = 1;  // deltas from the anchor to here
   uint64_t chunk_bytes = 0;
-  // For each leaf of the tree with a stored array, in order: the ChunkHash of
-  // the hashes of its chunks, and how the delta stores it.
+  // One for each leaf of the tree with a stored array, in order. A hash is the
+  // ChunkHash of the hashes of the array's chunks. A state tells how the delta
+  // stores the array.
   std::vector<uint64_t> hashes;
   std::vector<ArrayState> states;
   TreeSidecar tree;
@@ -57,9 +58,9 @@ struct DeltaInfo {
 
 nlohmann::ordered_json DeltaInfoToJson(const DeltaInfo& info);
 Result<DeltaInfo> ParseDeltaInfo(const nlohmann::ordered_json& document);
-// The id for the tree and the hashes of `info`.
+// Returns the id for the tree and the hashes of `info`.
 std::string DeltaResultId(const DeltaInfo& info);
-// The shape of the chunks in which an array's differences are coded.
+// Returns the shape of the chunks in which an array's differences are coded.
 Shape DeltaChunkShape(const Shape& shape, DType dtype, uint64_t chunk_bytes);
 
 }  // namespace holdfast

@@ -28,7 +28,7 @@ constexpr std::string_view kCommonRecord = "common_state/shard_0_1";
 // Objects up to this size are examined when the checkpoint is opened.
 constexpr uint64_t kSmallObjectBytesMax = uint64_t{1} << 20;
 
-// Whether a checkpoint with this metadata.json was written by Megatron.
+// Returns whether a checkpoint with this metadata.json was written by Megatron.
 Result<bool> NamesBackend(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   return json.is_object() && json.contains("sharded_backend");
@@ -67,7 +67,8 @@ class DcpOpener {
   }
 
  private:
-  // If two names have the same bytes, one of them is wrong.
+  // Checks that no two records share bytes: one of their entries would be
+  // wrong.
   Status CheckOverlaps() const {
     std::vector<std::pair<const DcpRecord*, const std::string*>> records;
     for (const DcpEntry& entry : metadata_.entries) {
@@ -114,7 +115,8 @@ class DcpOpener {
     leaves_.push_back(std::move(leaf));
   }
 
-  // A record as a source that can be read in parts; its length is checked.
+  // Returns a record as a source that can be read in parts. Checks that the
+  // record is inside its file.
   Result<pickle::StoreSource> SourceOf(const DcpRecord& record) const {
     HF_ASSIGN_OR_RETURN(const ObjectInfo file, store_->Stat(record.file));
     if (record.byte_count > file.byte_count ||
@@ -175,7 +177,8 @@ class DcpOpener {
     return Status();
   }
 
-  // `stored` is the chunk in its stored form: cells of the grid, then elements.
+  // Adds a chunk of a flattened tensor. `stored` is the chunk in its stored
+  // form: cells of the grid, then elements.
   Status AddFlattened(const DcpEntry& entry, const DcpChunk& chunk,
                       const Extent& stored, ExtentLeaf& leaf) const {
     const Shape& shape = *entry.flattened_shape;
@@ -233,8 +236,7 @@ class DcpOpener {
     HF_ASSIGN_OR_RETURN(const pickle::StoreSource source,
                         SourceOf(entry.record));
     const bool is_small = source.size() <= kSmallObjectBytesMax;
-    // According to the sidecar it may have been an object, whatever it
-    // contains.
+    // An object that the sidecar lists stays an object, whatever it contains.
     if (!is_megatron_ && is_small && !objects_.contains(leaf.info.name)) {
       HF_ASSIGN_OR_RETURN(const std::string text,
                           source.ReadString(0, source.size()));
@@ -263,7 +265,7 @@ class DcpOpener {
     return info;
   }
 
-  // Before July 2026, the common state was a separate file.
+  // Adds the common state from its own file, as it was stored before July 2026.
   Status AddCommonFile() {
     if (!is_megatron_) return Status();
     const Result<ObjectInfo> file = store_->Stat(kCommonFile);
@@ -294,7 +296,7 @@ class DcpOpener {
     return Status();
   }
 
-  // Drops leaves that are only placeholders for a leaf of the sidecar.
+  // Drops leaves that are only placeholders for leaves of the sidecar.
   void DropStandIns() {
     if (!sidecar_ || sidecar_->is_partial) return;
     std::unordered_set<std::string_view> stored;

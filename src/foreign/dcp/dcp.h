@@ -3,10 +3,11 @@
 // common.pt.
 //
 // Tensors are read in place; only inert values are unpickled. Names and key
-// paths are those of the planner ("model.layers.0.w"). Objects that are a
-// number, a string, bytes, None or an empty container are leaves of those
-// kinds; others are kObject. Megatron's objects are all kObject, under their
-// unique key; the common state is the leaf "common_state".
+// paths are the planner's ("model.layers.0.w"). An object that is a number, a
+// string, bytes, None or an empty container is a leaf of that kind; any other
+// object is a kObject. Megatron's objects are all kObject, under their unique
+// key, and its common state is the leaf "common_state".
+//
 // Thread-safety: as holdfast/checkpoint.h.
 // Errors: as dcp_metadata.h, and DataLoss for records that overlap. An error of
 // one leaf (a missing or truncated file, a record that does not hold what
@@ -24,8 +25,8 @@ namespace holdfast {
 // The leaf of Megatron's common state.
 inline constexpr std::string_view kCommonStateLeaf = "common_state";
 
-// Whether a record with these bytes is read as a plain value (None, a number, a
-// string, an empty container) instead of an object.
+// Returns whether a record with these bytes is read as a plain value (None, a
+// number, a string, an empty container) instead of an object.
 bool IsReadAsValue(std::string_view torch_file);
 
 Result<std::unique_ptr<Checkpoint>> OpenDcp(const Place& directory,

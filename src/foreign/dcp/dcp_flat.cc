@@ -5,8 +5,8 @@
 namespace holdfast {
 namespace {
 
-// The box of `count` steps along `axis`, starting with element `at`. It covers
-// the later axes completely.
+// Returns the box of `count` steps along `axis` that starts with element `at`.
+// It covers the later axes completely.
 Box BoxAt(const Shape& shape, int64_t at, size_t axis, int64_t count) {
   Box box{Shape(shape.size(), 0), shape};
   for (size_t i = shape.size(); i-- > 0;) {
@@ -30,7 +30,8 @@ void ForEachBoxOfRun(const Shape& shape, int64_t begin, int64_t end,
   }
   int64_t at = begin;
   while (at < end) {
-    // The outermost axis of which a complete step begins here and still fits.
+    // Finds the outermost axis along which a complete step begins at `at` and
+    // ends before `end`.
     size_t axis = shape.size() - 1;
     int64_t step = 1;
     while (axis > 0 && at % (step * shape[axis]) == 0 &&

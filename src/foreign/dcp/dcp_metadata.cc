@@ -27,7 +27,7 @@ bool IsRecordOf(const PickleValue& value, std::string_view name) {
   return value.is(PickleKind::kRecord) && value.record().name == name;
 }
 
-// A member of an object's state, or null.
+// Returns a member of an object's state, or null.
 const PickleValue* Member(const PickleValue& object, std::string_view name) {
   if (!object.is(PickleKind::kRecord)) return nullptr;
   const auto& state = object.record().state;
@@ -65,8 +65,8 @@ std::optional<uint64_t> CountOf(const PickleValue* value) {
   return static_cast<uint64_t>(*value->int_value());
 }
 
-// The key of a record: its name and offset ("-" for objects and unsharded
-// values).
+// Returns the key of a record: its name and offset ("-" for objects and
+// unsharded values).
 std::string RecordKey(const std::string& name,
                       const std::optional<Shape>& offset) {
   return name + '\n' + (offset ? ShapeToString(*offset) : "-");
@@ -218,7 +218,8 @@ class MetadataParser {
     return Status();
   }
 
-  // {name: ("model", "layers", 0, "w")}.
+  // Reads the key paths from a dict such as {name: ("model", "layers", 0,
+  // "w")}.
   Status ReadPaths(const PickleValue* paths, DcpMetadata& metadata) const {
     if (IsAbsent(paths) || !paths->is(PickleKind::kDict)) return Status();
     for (const auto& [name, path] : paths->pairs()) {

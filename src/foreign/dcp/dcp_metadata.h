@@ -2,10 +2,11 @@
 //
 // The file is a pickle. It is read without running anything, and written so
 // that torch loads it.
+//
 // Thread-safety: pure functions. Units: elements, bytes.
-// Errors: DataLoss (not such a pickle, parts that contradict each other, paths
-// that lead out of the directory), Unimplemented (records that were transformed
-// by an extension, such as a compressor), with the name of the leaf.
+// Errors, with the name of the leaf: DataLoss (not such a pickle, parts that
+// contradict each other, paths that lead out of the directory); Unimplemented
+// (records that an extension such as a compressor transformed).
 #pragma once
 
 #include <cstdint>
@@ -57,13 +58,14 @@ struct DcpEntry {
 
 struct DcpMetadata {
   std::vector<DcpEntry> entries;  // in the order of the file
-  std::string checkpoint_id;      // for writing: its final path
+  std::string checkpoint_id;      // for writing: the checkpoint's final path
 };
 
 Result<DcpMetadata> ParseDcpMetadata(std::string_view pickle);
 
-// REQUIRES: torch has the dtypes. With `with_mcore`, writes metadata as
-// Megatron's are.
+// Returns the bytes of `.metadata`. With `with_mcore`, they are like
+// Megatron's.
+// REQUIRES: torch has the dtypes.
 Result<std::string> DcpMetadataBytes(const DcpMetadata& metadata,
                                      bool with_mcore);
 

@@ -28,7 +28,7 @@ constexpr std::string_view kMegatronJson =
     R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, )"
     R"("common_backend": "torch", "common_backend_version": 1})";
 
-// One tensor file of torch.save.
+// A torch.save file with one tensor.
 struct PlannedRecord {
   Box box;
   size_t file = 0;
@@ -46,8 +46,8 @@ struct PlannedLeaf {
   bool is_stored = false;
 };
 
-// The shape (1, ..., count, full extents...) of a box of at most bytes_max
-// bytes.
+// Returns the shape (1, ..., count, full extents...) of a box of at most
+// bytes_max bytes.
 Shape RecordShape(const TargetLeaf& leaf, uint64_t bytes_max) {
   if (!leaf.chunk_shape.empty()) return leaf.chunk_shape;
   Shape shape = leaf.shape;
@@ -67,7 +67,8 @@ bool IsUniqueKey(std::string_view name) {
          name.substr(slash + 1).starts_with("shard_");
 }
 
-// The value of a leaf other than an array; nullopt if torch has no such value.
+// Returns the value of a leaf that is not an array; nullopt if torch has no
+// such value.
 std::optional<PickleValue> ValueOfLeaf(const TargetLeaf& leaf) {
   switch (leaf.kind) {
     case ValueKind::kString:
@@ -151,8 +152,8 @@ class DcpTarget final : public FormatTarget {
     return SyncDirectory(Place(directory_));
   }
 
-  // Metadata are written last: without them, no reader takes the directory for
-  // a checkpoint.
+  // Writes the metadata last: without them, no reader takes the directory for a
+  // checkpoint.
   Status Finish() override {
     return CatchBadAlloc([&]() -> Status {
       for (size_t i = 0; i < planned_.size(); ++i) {
@@ -186,7 +187,7 @@ class DcpTarget final : public FormatTarget {
     return Refuse(plan_.leaves[leaf], BoxToString(box) + " is not part of it");
   }
 
-  // A record as a separate leaf, for the functions of target_pieces.h.
+  // Returns a record as a separate leaf, for the functions of target_pieces.h.
   TargetLeaf PartOf(size_t leaf, const PlannedRecord& record) const {
     TargetLeaf part;
     part.name = plan_.leaves[leaf].name;
@@ -233,7 +234,7 @@ class DcpTarget final : public FormatTarget {
     return record;
   }
 
-  // The leaf's name in the format.
+  // Returns the leaf's name in the format.
   std::string StoredName(const TargetLeaf& leaf) const {
     if (!is_megatron_ || leaf.kind == ValueKind::kArray ||
         IsUniqueKey(leaf.name)) {
@@ -301,7 +302,8 @@ class DcpTarget final : public FormatTarget {
     return Status();
   }
 
-  // The record of a leaf that is not an array; empty if it has no record.
+  // Returns the record of a leaf that is not an array; empty if it has no
+  // record.
   Result<std::string> ObjectBytes(const TargetLeaf& leaf) const {
     if (leaf.kind == ValueKind::kObject) {
       if (!is_megatron_) return leaf.text;
@@ -355,13 +357,14 @@ class DcpTarget final : public FormatTarget {
                                           std::to_string(data_bytes) + ")");
   }
 
-  // True if the leaf's name was made up for the format; the sidecar has its
-  // keys.
+  // Returns whether the leaf's name was made up for the format. Its keys are
+  // then in the sidecar.
   static bool HasNoName(const TargetLeaf& leaf) {
     return leaf.key.empty() || (leaf.key.size() == 1 && leaf.key[0].empty());
   }
 
-  // Whether the format records everything about the leaf without a sidecar.
+  // Returns whether the format records everything about the leaf without a
+  // sidecar.
   bool IsPlainLeaf(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
     if (HasTraits(leaf) || HasNoName(leaf)) return false;
@@ -383,7 +386,7 @@ class DcpTarget final : public FormatTarget {
     return leaf.kind != ValueKind::kJson && planned_[i].is_stored;
   }
 
-  // The name of the leaf for a reader without the sidecar.
+  // Returns the name of the leaf for a reader without the sidecar.
   std::string SidecarName(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
     if (IsEmptyKind(leaf.kind)) return "";
@@ -431,11 +434,11 @@ class DcpTarget final : public FormatTarget {
   const bool is_megatron_;
   TargetPlan plan_;
   std::string directory_;
-  std::vector<PlannedLeaf> planned_;  // as plan_.leaves
+  std::vector<PlannedLeaf> planned_;  // in the order of plan_.leaves
   std::unordered_set<std::string> names_;
   DcpMetadata metadata_;
   std::vector<uint64_t> file_bytes_;
-  std::vector<std::unique_ptr<PositionedFile>> files_;  // as file_bytes_
+  std::vector<std::unique_ptr<PositionedFile>> files_;  // by number
   size_t record_count_ = 0;
   PieceSums sums_;  // by record
 };

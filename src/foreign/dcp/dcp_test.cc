@@ -227,8 +227,8 @@ std::string ElementsOf(const DcpSource& source, size_t leaf, const Box& box) {
   return {packed.view().data, packed.byte_count()};
 }
 
-// Writes all pieces, in an order other than that of storage. With `cut`, a
-// second target, which resumes after the interruption, writes the second half.
+// Writes all pieces, not in the order in which they are stored. With `cut`, a
+// second target resumes after an interruption and writes the second half.
 void WriteDcp(const DcpSource& source, const std::string& directory,
               bool is_megatron, bool cut) {
   auto target = MakeDcpTarget(is_megatron);
@@ -388,7 +388,7 @@ TEST(DcpMetadataTest, OtherPicklesAreRefused) {
                         "run"));
 }
 
-// A checkpoint whose metadata were modified by `change`.
+// Returns the error of opening a checkpoint whose metadata `change` modified.
 std::string OpenedWith(const std::function<void(DcpMetadata&)>& change,
                        bool cut_file = false) {
   const ScratchDirectory directory;

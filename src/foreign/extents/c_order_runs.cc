@@ -9,7 +9,7 @@ Status ForEachRunOfBox(
     const Shape& shape, const Shape& origin, const ArrayView& target,
     const std::function<Status(uint64_t first, const ArrayView& part)>& fn) {
   if (ElementCount(target.shape) == 0) return Status();
-  // One step of every axis before the last axis that is cut.
+  // A run has one index on every axis before the last axis that is cut.
   Shape run = target.shape;
   size_t end = run.size();
   while (end > 1 && run[end - 1] == shape[end - 1]) --end;

@@ -1,4 +1,4 @@
-// Boxes of an array in C order, in a stream or packed, run by run.
+// Splits a box of an array into runs that are consecutive in C order.
 //
 // Thread-safety: pure. Units: elements. Errors: those of `fn`.
 #pragma once
@@ -10,9 +10,10 @@
 
 namespace holdfast {
 
-// `target` is the box of its shape at `origin` of an array of `shape`. Calls
-// fn(first, part), in the array's order, for the parts of the target that are
-// consecutive in the array; `first` is the index of the part's first element.
+// Calls fn(first, part) for each part of `target` that is consecutive in an
+// array of shape `shape`, in the array's order. `target` is a box of that
+// array, at `origin`; `first` is the index of the part's first element in the
+// array.
 Status ForEachRunOfBox(
     const Shape& shape, const Shape& origin, const ArrayView& target,
     const std::function<Status(uint64_t first, const ArrayView& part)>& fn);

@@ -22,10 +22,10 @@
 namespace holdfast {
 namespace {
 
-// A leaf may exceed its file by this many bytes (strides of zero).
+// An array with strides of zero may exceed its file by this many bytes.
 constexpr uint64_t kRepeatedBytesMax = uint64_t{64} << 20;
 
-// The size of an array; nullopt on overflow or for a negative extent.
+// Returns the size of an array; nullopt on overflow or for a negative extent.
 std::optional<uint64_t> ArrayBytes(const Shape& shape, size_t element_bytes) {
   uint64_t bytes = element_bytes;
   bool is_empty = false;
@@ -60,7 +60,7 @@ class FileSizes {
   std::unordered_map<std::string, uint64_t> sizes_;
 };
 
-// A check that must succeed once.
+// A check that runs until it has succeeded once.
 class Check {
  public:
   explicit Check(std::function<Status()> run) : run_(std::move(run)) {}
@@ -192,7 +192,7 @@ class ExtentCheckpoint final : public Checkpoint,
     if (list_ == nullptr || list_->block_bytes() != kDigestBlockBytes) {
       return nullptr;
     }
-    // Files with a list of checksums are next to it.
+    // The list of checksums is in the directory of the files that it names.
     const std::string name = FileNameOf(file);
     const ValueDigest* const row = list_->FindValue(name, offset);
     const bool is_it = row != nullptr && row->byte_count == byte_count &&
@@ -246,7 +246,8 @@ class ExtentCheckpoint final : public Checkpoint,
   // The checksums of these formats cover complete leaves; see CheckLeaves.
   ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
   bool refuses_missing_chunks() const override { return true; }
-  // Nothing in these formats identifies the file that elements come from.
+  // Checks the path only: nothing in these formats identifies the file that
+  // elements come from.
   Status CheckStillThere() const override {
     return CheckSamePlace(Place(info_.path), id_);
   }

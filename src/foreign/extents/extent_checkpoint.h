@@ -48,11 +48,11 @@ struct ExtentLeaf {
   std::function<Result<std::string>()> read_text;
 };
 
-// The path of each file in the store is `info.path` + "/" + file.
+// Makes a checkpoint of `leaves`. The path of each file in the store is
+// `info.path` + "/" + file. The store is asked for the size of each file once.
+// `list` has the checksums that the store checks; may be null.
 // REQUIRES: arrays and scalars without a problem have info.dtype and
-// info.shape, and the box of each extent is inside the shape. The size of each
-// file is requested from the store once. `list` has the checksums that the
-// store checks; may be null.
+// info.shape, and the box of each extent is inside the shape.
 Result<std::unique_ptr<Checkpoint>> MakeExtentCheckpoint(
     CheckpointInfo info, std::shared_ptr<Store> store,
     std::vector<ExtentLeaf> leaves,
@@ -71,7 +71,7 @@ class ExtentCheckpointMaker {
 
   void Reserve(size_t leaf_count);
   void Add(ExtentLeaf leaf);
-  // Must be called once, at the end.
+  // Returns the checkpoint. Must be called once, at the end.
   std::unique_ptr<Checkpoint> Finish(CheckpointInfo info);
 
  private:

@@ -1,5 +1,5 @@
-// Reads boxes from extents, and compares them with the slow twin, which gets
-// each element from where the extents say it is.
+// Reads boxes from extents, and compares them with a slow reader that looks up
+// each element's place in the extents.
 #include "foreign/extents/extent_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 // file, order of axes and byte order.
 struct MadeArray {
   ExtentLeaf leaf;
-  Array whole;  // its elements
+  Array whole;  // all elements
 };
 
 MadeArray MakeArrayIn(Store& store, DType dtype, const Shape& shape,
@@ -139,7 +139,7 @@ TEST(ExtentCheckpoint, KeepsWhatDoesNotLieInItsFileApart) {
   EXPECT_FALSE(problem(LeafAt(0, {4, 4}, {1 << 20, 4})).ok());
   EXPECT_FALSE(problem(LeafAt(0, {1 << 30, 1 << 30, 1 << 30}, {})).ok());
   EXPECT_FALSE(problem(LeafAt(0, {2}, {int64_t{1} << 62})).ok());
-  // Strides of zero give more elements than the file can justify.
+  // Strides of zero claim more elements than the file has.
   EXPECT_FALSE(problem(LeafAt(0, {1 << 30}, {0})).ok());
   ExtentLeaf twice = LeafAt(0, {4}, {});
   twice.extents.push_back(twice.extents[0]);

@@ -7,8 +7,8 @@
 
 namespace holdfast {
 
-// Loads all leaves that options.names select, the arrays with one ReadInto. An
-// object leaf becomes the Tree::Object of a PickleValue.
+// Loads all leaves that options.names select, and all arrays with one ReadInto.
+// An object leaf becomes the Tree::Object of a PickleValue.
 Result<LoadResult> LoadLeaves(const Checkpoint& checkpoint,
                               const LoadOptions& options);
 

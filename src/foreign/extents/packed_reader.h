@@ -1,5 +1,5 @@
-// An ArrayReader for elements of less than a byte that are packed in a file. It
-// returns one byte per element.
+// An ArrayReader for elements that are smaller than a byte and packed in a
+// file. It returns one byte per element.
 //
 // Thread-safety: as ArrayReader. Ownership: shares the store.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// Reads an array of 4-bit elements in C order at `offset` of `file`. The first
-// of two elements is in the low bits of their byte.
+// Returns a reader of an array of 4-bit elements in C order at `offset` of
+// `file`. The low bits of a byte are the first of its two elements.
 std::shared_ptr<const ArrayReader> MakeNibbleReader(
     std::shared_ptr<Store> store, std::string file, uint64_t offset,
     Shape shape);

@@ -1,4 +1,4 @@
-// The CRC-32s of values that are written in pieces, which zip archives need in
+// The CRC-32s of values that are written in pieces. Zip archives need them at
 // the end.
 //
 // Thread-safety: Add from any thread; everything else from one thread at a
@@ -19,8 +19,8 @@ namespace holdfast {
 
 class PieceSums {
  public:
-  // Adds the piece of value `value` at `offset`. Returns its mark, as required
-  // by FormatTarget::Write.
+  // Adds the piece at `offset` of value `value`. Returns the piece's mark, as
+  // required by FormatTarget::Write.
   std::string Add(size_t value, uint64_t offset, std::string_view bytes);
   // Adds the piece at `box` of `leaf`, with the mark that Add returned for it.
   Status Restore(size_t value, const TargetLeaf& leaf, const Box& box,
@@ -30,8 +30,8 @@ class PieceSums {
     uint32_t crc32 = 0;
     uint64_t byte_count = 0;
   };
-  // The checksum of the pieces of a value, up to the first gap, appended to the
-  // bytes that `crc32` covers.
+  // Returns the checksum of the pieces of a value up to the first gap. `crc32`
+  // is the checksum of the bytes before them.
   Sum Of(size_t value, uint32_t crc32 = 0) const;
 
  private:

@@ -78,24 +78,26 @@ class FormatTarget {
  public:
   virtual ~FormatTarget() = default;
 
-  // Decides names, offsets and file sizes: a pure function of the plan. Creates
-  // the files in `directory`, which exists and is not yet the checkpoint. With
-  // `resume`, keeps existing files, which were begun with an equal plan.
+  // Decides names, offsets and file sizes, which depend only on the plan.
+  // Creates the files in `directory`, which exists and is not yet the
+  // checkpoint. With `resume`, keeps existing files, which were begun with an
+  // equal plan.
   virtual Status Begin(const TargetPlan& plan, const std::string& directory,
                        bool resume) = 0;
-  // If not empty, the checkpoint is this one file of the directory, and only
-  // this file is moved to the final path. Valid after Begin.
+  // Returns the name of the only file, or "". If it is not empty, the
+  // checkpoint is this one file, and only this file of the directory is moved
+  // to the final path. Valid after Begin.
   virtual std::string OneFile() const { return ""; }
-  // The boxes in which a leaf of the plan is written, each of at most bytes_max
-  // bytes (at least one element), in the order of its file. They cover the
-  // leaf. Empty except for arrays with elements.
+  // Returns the boxes in which a leaf of the plan is written, in the order of
+  // its file. They cover the leaf, and each has at most bytes_max bytes, but at
+  // least one element. Empty except for arrays with elements.
   virtual std::vector<Box> PiecesOf(size_t leaf, uint64_t bytes_max) const = 0;
-  // The position of a leaf's first byte: leaves are written in order of
-  // increasing position. By default, the order of the plan.
+  // Returns the position of a leaf's first byte. Leaves are written in order of
+  // increasing position; by default, in the order of the plan.
   virtual uint64_t FilePosition(size_t leaf) const { return leaf; }
-  // Writes the elements of a box: in C order, little endian, of the leaf's
-  // dtype. Returns a mark for Restore (for example the CRC for a zip member);
-  // may be empty.
+  // Writes the elements of a box: in C order, little endian, with the leaf's
+  // dtype. Returns a mark for Restore (for example the CRC for a zip member),
+  // which may be empty.
   virtual Result<std::string> Write(size_t leaf, const Box& box,
                                     std::string_view elements) = 0;
   // Called instead of Write if an earlier run wrote and synced the piece.

@@ -1,5 +1,5 @@
-// Leaves that are each stored in C order in one file, as in most targets: their
-// stored form, and the pieces in which they are written.
+// Leaves that are each stored in C order in one file, as most formats store
+// them: their stored form, and the pieces in which they are written.
 //
 // Thread-safety: pure functions. Units: bytes; elements in boxes.
 #pragma once
@@ -16,16 +16,17 @@ namespace holdfast {
 // Implements FormatTarget::PiecesOf with runs in C order.
 std::vector<Box> CPiecesOf(const TargetLeaf& leaf, uint64_t bytes_max);
 
-// The offset of a piece of CPiecesOf from the leaf's first byte.
-// InvalidArgument when the box is not such a piece, or `elements` does not have
-// its size.
+// Returns the offset of a piece of CPiecesOf from the leaf's first byte.
+// InvalidArgument if the box is not such a piece, or if `elements` does not
+// have the size of the box.
 Result<uint64_t> CPieceOffset(const TargetLeaf& leaf, const Box& box,
                               std::string_view elements);
 
-// The offset of the box's first element from the leaf's first byte.
+// Returns the offset of the box's first element from the leaf's first byte.
 uint64_t COffset(const TargetLeaf& leaf, const Box& box);
 
-// True if the leaf has pieces; the value of any other leaf is in `text`.
+// Returns whether the leaf has pieces. The value of a leaf without pieces is in
+// `text`.
 bool HasPieces(const TargetLeaf& leaf);
 
 // Writes a file of the checkpoint in one call. With `sync`, syncs it, but not
@@ -41,9 +42,9 @@ struct RawValue {
   uint64_t byte_count = 0;
 };
 
-// The raw values of the leaves, in order: all but texts that are short enough
-// for the sidecar. InvalidArgument for two values with the same name, or for a
-// name that no `what` ("tensor") can have.
+// Returns the raw values of the leaves, in order: all values but texts that are
+// short enough for the sidecar. InvalidArgument for two values with the same
+// name, or for a name that is not allowed for a `what` (such as "tensor").
 Result<std::vector<RawValue>> RawValuesOf(
     const std::vector<TargetLeaf>& leaves, const std::string& format,
     const std::string& what, bool (*can_be_name)(const std::string& name));

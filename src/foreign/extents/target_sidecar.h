@@ -12,20 +12,20 @@
 
 namespace holdfast {
 
-// True when safetensors or npz without a sidecar would lose a part of the plan:
-// leaves other than arrays, key paths that are not a single name, dtypes that
-// the format lacks, what a program recorded about its arrays, metadata of the
-// checkpoint. Formats that can express more decide for themselves.
+// Returns whether safetensors or npz without a sidecar would lose a part of the
+// plan: leaves other than arrays, key paths with more than one name, dtypes
+// that the format lacks, what a program recorded about its arrays, or metadata
+// of the checkpoint. Formats that can express more decide for themselves.
 bool NeedsSidecar(const TargetPlan& plan, std::string_view format);
 
-// Whether there are facts that most formats cannot store.
+// Returns whether there is metadata that most formats cannot store.
 bool HasCustomMetadata(const CheckpointInfo& info);
 bool HasTraits(const TargetLeaf& leaf);
-// Whether the leaf's path is only this name.
+// Returns whether the leaf's path is only this name.
 bool HasOneKey(const TargetLeaf& leaf, std::string_view key);
 
-// `stored` has, for each leaf of the plan, its name in the format, or "" for a
-// leaf whose value is in the sidecar.
+// Returns the sidecar of the plan. `stored` has each leaf's name in the format,
+// or "" for a leaf whose value is in the sidecar.
 TreeSidecar SidecarOf(const TargetPlan& plan,
                       const std::vector<std::string>& stored);
 

@@ -37,14 +37,14 @@ KeySet KeysOf(const ShardedMetadata& metadata) {
   return keys;
 }
 
-// One rank's part of a load.
+// A rank's part of a load.
 class RankLoader {
  public:
   RankLoader(const RankState& rank, const std::string& directory,
              const ZarrLoadOptions& options)
       : rank_(rank), directory_(directory), options_(options) {}
 
-  // Objects first, as Megatron does.
+  // Loads objects first, as Megatron does.
   RankResult Load(StrictOutcome strict) {
     RankResult result;
     result.strict = std::move(strict);

@@ -14,27 +14,28 @@
 
 namespace holdfast::megatron {
 
-// A missing chunk, which gave a part of a tensor the fill value.
+// A missing chunk, whose part of a tensor has the fill value.
 struct AbsentPart {
   const ZarrArray::State* array = nullptr;
   size_t tensor = 0;  // the caller's index
   std::string key;    // of the chunk in the store
 };
 
-// Reads any number of parts, planned and read a few ten thousand chunks at a
-// time, so that no plan gets large whatever the metadata says.
+// Reads any number of parts. Chunks are planned and read a few ten thousand at
+// a time, so that no plan gets large, whatever the metadata says.
 class PartReader {
  public:
-  // `place` is the checkpoint's, for messages.
+  // `place` is the checkpoint's path, for messages.
   PartReader(AbsentChunks absent_chunks, std::string place, Run& run)
       : absent_chunks_(absent_chunks), place_(std::move(place)), run_(run) {}
 
-  // The target is filled only by Finish. It may have another dtype, to which
-  // elements are then cast. Fails with ABSENT_CHUNK as absent_chunks says.
+  // Adds a part. Its target is filled when Finish returns. If the target has
+  // another dtype, elements are cast to it. Fails with ABSENT_CHUNK, depending
+  // on `absent_chunks`.
   Status Add(const ZarrArray::State* array, size_t tensor,
              const StoredPart& part);
-  // Returns the missing chunks, by tensor and key, at most kListedAbsentMax of
-  // them. Adds the work done to `stats`.
+  // Returns the missing chunks, by tensor and key, at most kListedAbsentMax.
+  // Adds the work done to `stats`.
   Result<std::vector<AbsentPart>> Finish(Stats& stats);
 
  private:
@@ -57,7 +58,7 @@ class PartReader {
 };
 inline constexpr size_t kListedAbsentMax = size_t{1} << 16;
 
-// Whether a chunk may be missing under AbsentChunks::kAsRecorded.
+// Returns whether a chunk may be missing under AbsentChunks::kAsRecorded.
 bool MayBeAbsent(const ZarrArray::State& array, const Shape& chunk_index);
 
 // Translates a failed read of a chunk into Megatron's terms.

@@ -21,8 +21,8 @@ namespace {
 // Elements that are not contiguous are gathered in pieces of this size.
 constexpr size_t kGatherBytes = size_t{4} << 20;
 
-// The axes from `split` on form one run in the chunk: all axes after it are
-// complete.
+// Returns the first axis of the box's runs: on this axis and the later axes,
+// elements are consecutive in the chunk, because the later axes are complete.
 size_t SplitAxis(const Shape& chunk_shape, const Box& box) {
   size_t split = chunk_shape.size();
   while (split > 0) {
@@ -32,7 +32,7 @@ size_t SplitAxis(const Shape& chunk_shape, const Box& box) {
   return split;
 }
 
-// Whether the view's bytes can be written directly from memory.
+// Returns whether the view's bytes can be written directly from memory.
 bool IsPlainRun(const ConstArrayView& view) {
   return IsContiguous(view) &&
          !HasUnusedBits(
@@ -41,7 +41,7 @@ bool IsPlainRun(const ConstArrayView& view) {
                              DTypeBytes(view.dtype)});
 }
 
-// Calls fn(offset in elements, elements) for each run of the box in its chunk.
+// Calls fn(offset in elements, bytes) for each run of the box in its chunk.
 // Runs are gathered if the source is not contiguous, or has bools that are
 // neither 0 nor 1.
 Status ForEachRun(const Shape& chunk_shape, const Box& box,
@@ -115,7 +115,7 @@ void AppendParts(const ZarrArray::State& array, const Box& box,
   (void)status;  // fn never fails
 }
 
-// A view with `count` leading axes of extent 1 added.
+// Returns the view with `count` leading axes of extent 1 added.
 ConstArrayView WithPrepended(const ConstArrayView& view, size_t count) {
   ConstArrayView result = view;
   result.shape.insert(result.shape.begin(), count, 1);

@@ -1,11 +1,12 @@
 // Writes boxes of elements into the uncompressed chunk files of an array.
 //
 // A box that is a complete chunk becomes a new file. A smaller box is written
-// in place, each rank its own bytes: the first rank creates the file with its
-// full length, and nothing is read back or locked, so ranks that share a chunk
-// cannot lose each other's bytes.
+// in place: each rank writes its own bytes, and the first rank creates the file
+// with its full length. Nothing is read back or locked, so ranks that share a
+// chunk cannot lose each other's bytes. In an object store, a box that is
+// smaller than a chunk is Unimplemented.
+//
 // Thread-safety: any thread and any process, with disjoint boxes.
-// In an object store a box that is smaller than a chunk is Unimplemented.
 // Ownership: borrows the state. Units: elements for boxes.
 // Errors: those of the store and of errno_status.h.
 #pragma once
@@ -16,8 +17,8 @@
 
 namespace holdfast::megatron {
 
-// Ok if chunks contain only the elements and are named as Megatron names them;
-// otherwise FailedPrecondition.
+// Returns ok if chunks contain only the elements and are named as Megatron
+// names them; otherwise FailedPrecondition.
 Status CheckIsPlain(const ZarrArray::State& array);
 
 // A part of one chunk.
@@ -25,26 +26,26 @@ struct ChunkPart {
   const ZarrArray::State* array = nullptr;
   Shape chunk_index;
   Box box_in_chunk;
-  ConstArrayView source;  // of the box's shape
+  ConstArrayView source;  // with the box's shape
 
   uint64_t byte_count() const {
     return static_cast<uint64_t>(ElementCount(source.shape)) *
            DTypeBytes(source.dtype);
   }
 };
-// The parts of chunks that a tensor's elements belong to. OUT_OF_RANGE when its
-// box is not inside the array.
+// Returns the parts of chunks to which the tensor's elements belong.
+// OUT_OF_RANGE if the tensor's box is not inside the array.
 Result<std::vector<ChunkPart>> PlanParts(const ZarrArray::State& array,
                                          const ShardedTensor& tensor);
 
 class ChunkWriter {
  public:
-  // `root` is the checkpoint directory.
+  // Opens a writer for the checkpoint directory `root`.
   static Result<ChunkWriter> Open(const Place& root);
 
-  // Returns true if the chunk is shared: its bytes and name are durable after
-  // SyncFile and SyncDirectory. For any other chunk, the bytes are durable with
-  // `sync`, the name after store->SyncNames().
+  // Writes a part. Returns true if the chunk is shared; its bytes and name are
+  // then durable after SyncFile and SyncDirectory. Otherwise, the bytes are
+  // durable if `sync` is set, and the name after store->SyncNames().
   Result<bool> Write(const ChunkPart& part, bool sync) const;
 
  private:

@@ -53,7 +53,7 @@ ordered_json JsonOf(const ConfigValue& value) {
       value);
 }
 
-// The position where the parser stopped, as Python counts it.
+// Returns the position at which the parser stopped, as Python counts it.
 std::string SyntaxText(std::string_view text, size_t byte) {
   const size_t at = byte == 0 ? 0 : std::min(byte - 1, text.size());
   size_t line = 1;
@@ -73,8 +73,8 @@ Result<json> ParseObject(std::string_view text) {
         "JSONDecodeError",
         "metadata.json has " + std::to_string(text.size()) + " bytes");
   }
-  // nlohmann parses without recursion but destroys with it, so the depth is
-  // limited by the size limit and this scan.
+  // nlohmann parses without recursion, but destroys a value recursively, so the
+  // depth is limited here.
   size_t depth = 0;
   for (const char c : text) {
     if (c == '[' || c == '{') ++depth;

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The elements that one rank holds, by tensor.
+// The elements that a rank holds, by tensor.
 struct CorpusData {
   std::map<std::string, Array> tensors;
   std::vector<Array> flat;  // flattened shards point into these
@@ -72,7 +72,7 @@ class CorpusTest : public testing::TestWithParam<std::string> {
            expected_["tensors"][key].value("nan_normalized", false);
   }
 
-  // Checks that every recorded file exists with its bytes, and no other file.
+  // Checks that exactly the recorded files exist, with their bytes.
   void CheckFiles(const std::string& saved) {
     const Json foreign = expected_.value("foreign_arrays", Json::array());
     std::set<std::string> want;
@@ -157,7 +157,7 @@ TEST_P(CorpusTest, SavesByteForByteInPhasesOfManyRanks) {
   CheckFiles(target);
 }
 
-// One load case.
+// A load whose outcome the corpus records.
 class LoadCase {
  public:
   LoadCase(const Json& json, const Json& expected, const std::string& ckpt)

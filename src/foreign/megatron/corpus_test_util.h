@@ -1,5 +1,5 @@
-// The golden Megatron corpus (tests/golden/megatron) for tests: unpacked,
-// parsed, its tensors recomputed from their formula.
+// The golden Megatron corpus (tests/golden/megatron) for tests: unpacks and
+// parses it, and recomputes its tensors from their formula.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace holdfast::megatron {
 
 using Json = nlohmann::json;
 
-// Unpacked once per process.
+// Returns the directory of the corpus, which is unpacked once per process.
 inline const std::string& CorpusRoot() {
   struct Corpus {
     Corpus() : root(scratch / "open") {
@@ -48,7 +48,7 @@ inline std::string Sha256Hex(std::string_view bytes) {
   return hash.HexDigest();
 }
 
-// Checkpoints with the zarr back end.
+// Returns the names of the checkpoints with the zarr back end.
 inline std::vector<std::string> ZarrCheckpoints() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(CorpusRoot())) {
@@ -174,7 +174,8 @@ inline ShardedObject ObjectOf(const Json& entry) {
           ""};
 }
 
-// A rank's entries, with factories expanded and empty flattened ranges dropped.
+// Returns a rank's entries, with factories expanded and without empty flattened
+// ranges.
 inline RankState RankOf(const Json& entries) {
   RankState rank;
   for (const Json& entry : entries) {
@@ -200,7 +201,7 @@ inline std::vector<RankState> RanksOf(const Json& ranks) {
   return states;
 }
 
-// The elements in C order.
+// Returns the elements in C order.
 inline std::string PackedBytes(const ConstArrayView& view) {
   const size_t item_bytes = DTypeBytes(view.dtype);
   std::string bytes(static_cast<size_t>(ElementCount(view.shape)) * item_bytes,
@@ -211,8 +212,8 @@ inline std::string PackedBytes(const ConstArrayView& view) {
   return bytes;
 }
 
-// Normalizes bfloat16 elements: Megatron converts them through float32, which
-// loses the payload of NaNs. `quiet` maps a NaN with these bits.
+// Applies `quiet` to the bits of each NaN in bfloat16 elements. Megatron
+// converts them through float32, which loses the payload of NaNs.
 template <typename Quiet>
 std::string NormalizeNans(std::string bytes, const Quiet& quiet) {
   for (size_t i = 0; i + 1 < bytes.size(); i += 2) {

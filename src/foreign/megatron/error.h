@@ -9,11 +9,11 @@
 
 namespace holdfast::megatron {
 
-// MakeError with the class CheckpointingException.
+// Makes an error of the class CheckpointingException.
 Status CheckpointingError(StatusCode status_code, std::string_view code,
                           std::string_view text);
 
-// The status with `note` after its message.
+// Returns the status with `note` after its message.
 Status WithNote(const Status& status, std::string_view note);
 
 }  // namespace holdfast::megatron

@@ -6,7 +6,7 @@
 namespace holdfast::megatron {
 namespace {
 
-// "." for a bare name.
+// Returns the directory of the file; "." for a bare name.
 Place DirectoryOf(const Place& file) {
   const Place above = file.parent();
   return above.path().empty() ? Place(".") : above;

@@ -12,14 +12,14 @@ class Decomposer {
         strides_(ContiguousStrides(shape, 1)),
         range_start_(range_start) {}
 
-  // Adds [start, stop), not empty, of the elements below `prefix`.
+  // Adds the elements [start, stop) below `prefix`, at least one.
   void Add(Shape prefix, int64_t base, int64_t start, int64_t stop) {
     const size_t axis = prefix.size();
     if (axis == shape_.size()) return Emit(prefix, 0, 1, base + start);
     const int64_t row = strides_[axis];
-    const int64_t first = (start + row - 1) / row;  // complete rows
+    const int64_t first = (start + row - 1) / row;  // of complete rows
     const int64_t last = stop / row;
-    if (first > last) {  // inside one row
+    if (first > last) {  // inside a row
       prefix.push_back(last);
       return Add(prefix, base + last * row, start - last * row,
                  stop - last * row);

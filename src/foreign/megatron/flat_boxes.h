@@ -10,18 +10,18 @@
 
 namespace holdfast::megatron {
 
-// The box's elements are consecutive in the range, beginning at `start`
-// (counted from the range's start, not the shard's).
+// A box whose elements are consecutive in the range. `start` is the position of
+// its first element in the range (not in the shard).
 struct FlatBox {
   Box box;
   int64_t start = 0;
 };
-// In order; at most 2 * rank - 1 boxes. Empty for an empty range.
+// Returns the boxes in order: at most 2 * rank - 1, none for an empty range.
 // REQUIRES: 0 <= range.start <= range.stop <= ElementCount(shape).
 std::vector<FlatBox> FlatBoxes(const Shape& shape, const FlatRange& range);
 
-// The elements of `box` from a 1-D view of the range, in the box's shape.
-// REQUIRES: the view has all elements of the range.
+// Returns the elements of `box` from a 1-D view of the range, in the box's
+// shape. REQUIRES: the view has all elements of the range.
 ConstArrayView FlatView(const ConstArrayView& flat, const FlatBox& box);
 
 }  // namespace holdfast::megatron

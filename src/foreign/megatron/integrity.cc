@@ -22,7 +22,8 @@ struct Held {
 using HeldTensor = Held<ShardedTensor>;
 using HeldObject = Held<ShardedObject>;
 
-// A cell of the fragmentation grid and the rank that holds it.
+// The shards of a cell of the fragmentation grid, with the ranks that hold
+// them.
 struct Cell {
   std::vector<HeldTensor> main;
   std::vector<HeldTensor> all;
@@ -97,7 +98,8 @@ class KeyGrid {
     return Status();
   }
 
-  // Every cell must be covered once; with flattened ranges, at least once.
+  // Checks that every cell is covered once; with flattened ranges, at least
+  // once.
   Status CheckCovered() const {
     const bool is_flat = first_.flattened_range.has_value();
     const auto bad_count = [&](size_t count) {
@@ -156,7 +158,7 @@ class KeyGrid {
     return index;
   }
 
-  // The cell's box in the global tensor.
+  // Returns the cell's box in the global tensor.
   std::string BoxText(int64_t index) const {
     const Shape shape = first_.BoxShape();
     Box box = {Shape(grid_.size(), 0), shape};
@@ -167,7 +169,7 @@ class KeyGrid {
     return BoxToString(box);
   }
 
-  // Appends cells that no rank has.
+  // Appends the cells that no rank has.
   void AppendAbsent(std::string& boxes) const {
     const int64_t cell_count = ElementCount(grid_);
     size_t listed = 0;
@@ -217,7 +219,8 @@ class KeyGrid {
             ", is held: " + wrong);
   }
 
-  // As numpy prints two arrays: numbers padded to one width.
+  // Returns the ranges as numpy prints two arrays, with numbers padded to one
+  // width.
   static std::string RangesText(const std::vector<FlatRange>& ranges) {
     std::vector<int64_t> starts;
     std::vector<int64_t> stops;
@@ -278,7 +281,7 @@ Status ValidateObject(const std::vector<HeldObject>& held) {
 template <typename T>
 using ByKey = std::vector<std::pair<std::string_view, std::vector<Held<T>>>>;
 
-// In order of first appearance.
+// Groups the ranks' parts by key, in order of first appearance.
 template <typename T>
 ByKey<T> GroupByKey(std::span<const RankState* const> ranks,
                     std::vector<T> RankState::* parts) {

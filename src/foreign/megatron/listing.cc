@@ -22,7 +22,7 @@ struct Listed {
   std::vector<std::string> locks;    // "<key>.sync"
 };
 
-// Examines each directory entry once.
+// Lists a directory tree; examines each directory entry once.
 class KeyLister {
  public:
   KeyLister(const Place& root, bool recursive)
@@ -59,7 +59,7 @@ class KeyLister {
     return ListBelow(key, depth + 1);
   }
 
-  // A key may have both an array and objects.
+  // Adds the object files of a key. A key may have both an array and objects.
   Result<bool> AddObjectFiles(const std::string& key) {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                         ListDirectory(root_ / key));
@@ -110,7 +110,7 @@ Result<TensorMetadata> ListTensors(const std::vector<std::string>& keys,
   return metadata;
 }
 
-// Adds the objects of one directory. Names without the last extent (written
+// Adds the objects of a directory. Names without the last extent (written
 // before 0.8) get it from the largest offset, as in Megatron.
 Status AddObjects(std::vector<ShardedObject> objects,
                   ObjectMetadata& metadata) {
@@ -127,7 +127,8 @@ Status AddObjects(std::vector<ShardedObject> objects,
   return Status();
 }
 
-// Handles "/" keys too: EmptyFromUniqueKey takes only one level.
+// Parses a unique key. If `recursive` is set, also parses keys with '/', which
+// EmptyFromUniqueKey does not support.
 Result<ShardedObject> ParseShardedObject(const std::string& unique_key,
                                          bool recursive) {
   const size_t slash = unique_key.rfind('/');

@@ -41,7 +41,7 @@ Status RankMismatch(const ShardedTensor& tensor, const Shape& stored,
           ", " + PythonRepr(tensor.key) + ")");
 }
 
-// The default loader refuses a slice that starts past the end.
+// Refuses a slice that starts past the end, as the default loader does.
 Status CheckNotPast(const ShardedTensor& tensor, const Shape& stored) {
   const auto slice = tensor.GlobalSlice();
   for (size_t i = 0; i < slice.size(); ++i) {
@@ -54,8 +54,8 @@ Status CheckNotPast(const ShardedTensor& tensor, const Shape& stored) {
   return Status();
 }
 
-// Converts a local box to its part inside the stored array, in global
-// coordinates.
+// Returns the part of a local box that is inside the stored array, in global
+// coordinates; nullopt if it is empty.
 std::optional<Box> StoredBox(const ZarrArray::State& array,
                              const ShardedTensor& tensor, const Box& local) {
   const auto prepended = static_cast<size_t>(tensor.prepend_axis_num);
@@ -77,7 +77,7 @@ ArrayView Mutable(const ConstArrayView& view) {
   return {view.dtype, const_cast<char*>(view.data), view.shape, view.strides};
 }
 
-// `target` has the shape of the local box; only the stored part is added.
+// Adds the stored part of a local box. `target` has the shape of the local box.
 void AddPart(const ZarrArray::State& array, const ShardedTensor& tensor,
              const Box& local, ArrayView target,
              std::vector<StoredPart>& parts) {
@@ -133,7 +133,7 @@ Shape StoredLocalShape(const ZarrArray::State& array,
   const Shape& stored = array.metadata().shape;
   Shape shape = tensor.local_shape;
   for (size_t i = 0; i < prepended; ++i) {
-    // If a prepended index is not stored, nothing of the shard is.
+    // If a prepended index is not stored, no part of the shard is stored.
     if (tensor.global_offset[i] < stored[i]) continue;
     return Shape(shape.size(), 0);
   }

@@ -32,8 +32,8 @@ PickleValue ScalarValue(const TargetLeaf& leaf) {
       break;
   }
   if (leaf.text.size() != DTypeBytes(leaf.dtype)) return PickleValue::None();
-  // torch does not have some of holdfast's dtypes; their bytes are stored
-  // instead.
+  // torch does not support some of holdfast's dtypes. The bytes of such
+  // elements are stored instead.
   switch (leaf.dtype) {
     case DType::kUint8:
     case DType::kInt8:

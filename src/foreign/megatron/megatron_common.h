@@ -8,9 +8,9 @@
 
 namespace holdfast {
 
-// Scalars of Python's types stay scalars, others become 0-d tensors; text
-// becomes str or bytes; None, {}, [] and () stay. REQUIRES: neither an array
-// nor an object.
+// Returns the value of a leaf. Scalars of Python's own types stay scalars, and
+// other scalars become 0-d tensors. Text becomes str or bytes. None, {}, [] and
+// () stay. REQUIRES: the leaf is neither an array nor an object.
 PickleValue SmallPickleValue(const TargetLeaf& leaf);
 
 }  // namespace holdfast

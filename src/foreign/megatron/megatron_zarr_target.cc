@@ -28,8 +28,8 @@ using megatron::ChunkWriter;
 // A longer text becomes a separate array.
 constexpr size_t kCommonTextBytesMax = 4096;
 
-// Equal chunks of at most bytes_max bytes, as far as extents can be divided;
-// the leading axes are divided first.
+// Returns the shape of equal chunks of at most bytes_max bytes, as far as
+// extents can be divided. The leading axes are divided first.
 Shape EqualChunks(const Shape& shape, size_t item_bytes, uint64_t bytes_max) {
   Shape chunks = shape;
   for (int64_t& extent : chunks) extent = std::max<int64_t>(extent, 1);
@@ -39,7 +39,7 @@ Shape EqualChunks(const Shape& shape, size_t item_bytes, uint64_t bytes_max) {
     const auto bytes = static_cast<uint64_t>(ElementCount(chunks)) * item_bytes;
     if (bytes <= bytes_max) break;
     const uint64_t row_bytes = bytes / static_cast<uint64_t>(whole);
-    // The largest divisor that fits; 1 if not even a row does.
+    // Finds the largest divisor that fits; 1 if a row is too large.
     int64_t rows = static_cast<int64_t>(
         std::clamp<uint64_t>(bytes_max / std::max<uint64_t>(row_bytes, 1), 1,
                              static_cast<uint64_t>(whole)));
@@ -207,8 +207,9 @@ class MegatronZarrTarget final : public FormatTarget {
     }
   }
 
-  // The leaf's own name if it is a valid directory name that no other leaf has,
-  // and not below another array's, where it would not be found.
+  // Returns the name of the leaf's array: its own name if that is a valid
+  // directory name, no other leaf has it, and it is not below another array's
+  // directory, where readers would not find it.
   std::string NewName(const std::string& name, size_t i) {
     const bool fits = megatron::CheckKeyIsStorable(name).ok() &&
                       !LiesBelowAnother(name) && name[0] != '_' &&
@@ -229,7 +230,7 @@ class MegatronZarrTarget final : public FormatTarget {
     return false;
   }
 
-  // Writes one box of an array, which is inside one chunk.
+  // Writes a box of an array. The box is inside one chunk.
   Status WriteBox(const megatron::ZarrArray::State& array, const Box& box,
                   std::string_view elements) {
     const ChunkGrid grid = array.grid();
@@ -300,7 +301,7 @@ class MegatronZarrTarget final : public FormatTarget {
     return megatron::WriteCommonFile(directory_, text, plan_.options.sync);
   }
 
-  // Whether the format would lose parts of the plan without a sidecar.
+  // Returns whether the format would lose parts of the plan without a sidecar.
   bool NeedsTree() const {
     if (HasCustomMetadata(plan_.source_info)) return true;
     for (size_t i = 0; i < plan_.leaves.size(); ++i) {
@@ -320,7 +321,7 @@ class MegatronZarrTarget final : public FormatTarget {
   TargetPlan plan_;
   std::string directory_;
   std::shared_ptr<Store> store_;
-  std::vector<ArrayState> arrays_;      // as the leaves; null without one
+  std::vector<ArrayState> arrays_;      // by leaf; null without an array
   std::vector<std::string> stored_;     // names in the format, or ""
   std::set<std::string> names_;         // of the leaves
   std::set<std::string> used_;          // of arrays and objects

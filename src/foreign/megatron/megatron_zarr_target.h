@@ -1,12 +1,17 @@
 // FormatTarget for Megatron's zarr checkpoints.
 //
-// Arrays are stored by name, uncompressed, cut as TargetLeaf::chunk_shape says,
-// or along the leading axes into equal chunks of at most chunk_bytes_target.
-// Objects that are named as object shards become their files; "common_state"
-// becomes common.pt. Every other small value (scalars, strings, None, empties)
-// is stored by name in a dict in common.pt, for Megatron's readers, and exactly
-// in the sidecar. Leaves whose names cannot be directories get other names,
-// which the sidecar records.
+// Arrays are stored by name, uncompressed, in chunks of
+// TargetLeaf::chunk_shape, or else in equal chunks of at most
+// chunk_bytes_target, which divide the leading axes.
+//
+// Objects that have names of object shards become their files; "common_state"
+// becomes common.pt. Every other small value (a scalar, a string, None, an
+// empty container) is stored twice: by name in a dict in common.pt, for
+// Megatron's readers, and exactly in the sidecar.
+//
+// A leaf whose name cannot be that of a directory gets another name, which the
+// sidecar records.
+//
 // Thread-safety, errors: as foreign/extents/target.h.
 #pragma once
 

@@ -77,7 +77,8 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
   for (const auto& entry : fs::directory_iterator(*corpus_ / "open")) {
     const std::string name = entry.path().filename();
     const std::string ckpt = entry.path() / "ckpt";
-    // Chunks with other codecs become plain, and old object names new.
+    // The files of these checkpoints would differ: the target writes no codecs,
+    // and no old object names.
     if (!fs::exists(ckpt) || name.find("torch_dist") != name.npos ||
         name == "w1_foreign" || name == "w2_legacy_v07") {
       continue;
@@ -113,8 +114,9 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
   }
 }
 
-// Megatron reports this as a failed precondition, which a leaf reports for a
-// value that needs a special reader.
+// Megatron reports such metadata as a failed precondition. A leaf reports it as
+// damage, because the failed precondition of a leaf means that its value needs
+// a special reader.
 TEST_F(MegatronTargetTest, BrokenMetadataOfAnArrayIsDamage) {
   ScratchDirectory scratch;
   const std::string ckpt = scratch / "ckpt";
@@ -155,7 +157,7 @@ std::string SevenAsInt64() {
   return {reinterpret_cast<const char*>(&seven), sizeof seven};
 }
 
-// Everything that the format cannot express is restored from the sidecar.
+// The sidecar restores everything that the format cannot express.
 TEST_F(MegatronTargetTest, KeepsWhatTheFormatCannotSay) {
   const std::string long_text(10000, 'x');
   TargetPlan plan;

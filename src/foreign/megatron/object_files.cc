@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kTorchFileBytesMax = size_t{1} << 40;
 
-// The name used before 0.8, when with_suffix removed everything after the last
-// dot.
+// Returns the file name that releases before 0.8 used: with_suffix removed
+// everything after the last dot.
 std::string OldName(const std::string& unique_key) {
   const size_t slash = unique_key.rfind('/');
   const size_t dot = unique_key.rfind('.');

@@ -18,8 +18,8 @@
 namespace holdfast::megatron {
 namespace {
 
-// As for Orbax's arrays: sizes in bytes must not overflow, and no machine can
-// hold more.
+// The limit is that of Orbax's arrays: sizes in bytes must not overflow, and no
+// machine can hold more.
 constexpr int64_t kElementCountMax = int64_t{1} << 46;
 
 Status DescribeArray(const ZarrArray::State& array, LeafInfo& info) {
@@ -39,7 +39,7 @@ Status DescribeArray(const ZarrArray::State& array, LeafInfo& info) {
   return Status();
 }
 
-// The bytes of the chunk files below the array's directory.
+// Returns the bytes of the chunk files in the array's directory.
 Result<uint64_t> StoredBytesOf(const ZarrArray::State& array) {
   uint64_t bytes = 0;
   HF_RETURN_IF_ERROR(array.store->List(
@@ -111,8 +111,9 @@ class MegatronCheckpoint final : public Checkpoint, public StoredExtents {
   AbsentChunks absent_chunks_;
 };
 
-// Why an array cannot be opened. Megatron reports unparsable metadata as a
-// failed precondition; a LeafInfo reports it as damage.
+// Returns why an array cannot be opened, as a LeafInfo reports it. Megatron
+// reports unparsable metadata as a failed precondition, and a LeafInfo as
+// damage.
 Status ProblemOf(const Status& status) {
   const Status plain = PlainStatus(status);
   return plain.code() == StatusCode::kFailedPrecondition
@@ -120,7 +121,7 @@ Status ProblemOf(const Status& status) {
              : plain;
 }
 
-// Sorted by name; the common state last.
+// Returns the leaves, sorted by name, with the common state last.
 Result<std::vector<OpenedLeaf>> OpenLeaves(const Place& place,
                                            bool stored_sizes) {
   HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(place));

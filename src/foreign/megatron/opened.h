@@ -30,10 +30,10 @@ struct CheckpointFiles {
 };
 Result<CheckpointFiles> ListCheckpoint(const Place& place);
 
-// Ok if metadata.json says zarr, version 1.
+// Reads `config`. Returns ok if it is that of a zarr checkpoint of version 1.
 Status CheckIsMegatronZarr(const Place& place, CheckpointingConfig* config);
 
-// Removes Megatron's class and code.
+// Returns the status without Megatron's class and code.
 Status PlainStatus(const Status& status);
 
 }  // namespace holdfast::megatron

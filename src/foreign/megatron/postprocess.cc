@@ -11,7 +11,7 @@
 namespace holdfast::megatron {
 namespace {
 
-// The elements without the leading axes.
+// Returns the elements without `count` leading axes, all of extent 1.
 Result<Array> DropAxes(const Array& array, size_t count) {
   ConstArrayView view = array.view();
   if (view.shape.size() < count) {
@@ -23,7 +23,7 @@ Result<Array> DropAxes(const Array& array, size_t count) {
     if (view.shape[i] == 1) continue;
     return InvalidArgumentError(
         "prepended axis " + std::to_string(i) + " of an array of shape " +
-        ShapeToString(view.shape) + " has not one element");
+        ShapeToString(view.shape) + " must have exactly one element");
   }
   const auto skip = static_cast<std::ptrdiff_t>(count);
   view.shape.erase(view.shape.begin(), view.shape.begin() + skip);

@@ -1,4 +1,4 @@
-// Compares fast code with slow, obvious twins; tests crashes and damage.
+// Compares fast code with slow, obvious code; tests crashes and damage.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ Shape RandomShape(Random& random, size_t rank, int64_t extent_max) {
   return shape;
 }
 
-// 0, 1, 2, … as int32.
+// Returns an int32 array of 0, 1, 2, …
 Array Numbered(const Shape& shape) {
   std::vector<int32_t> values;
   for (int64_t i = 0; i < ElementCount(shape); ++i) {
@@ -63,15 +63,16 @@ TEST(FlatBoxes, HoldTheElementsOfTheRangeInOrder) {
   }
 }
 
-// A global tensor divided into a grid whose parts are distributed to ranks.
+// A global tensor that is divided into a grid whose parts belong to ranks.
 struct Dealt {
   Array whole;
   Shape fragments;
   std::vector<RankState> ranks;
 };
 
-// The `prepend` leading axes have extent 1. With `flat`, each part's elements
-// are divided again into ranges.
+// Returns a random division of a random tensor among `rank_count` ranks. The
+// `prepend` leading axes have extent 1. With `flat`, each part's elements are
+// divided again into ranges.
 Dealt Deal(Random& random, bool flat, size_t rank_count) {
   const size_t rank = static_cast<size_t>(Pick(random, flat ? 1 : 0, 3));
   const int prepend =
@@ -126,7 +127,8 @@ Dealt Deal(Random& random, bool flat, size_t rank_count) {
   return dealt;
 }
 
-// Whether main replicas hold each element exactly once, counted one by one.
+// Returns whether main replicas hold each element exactly once, by counting
+// each element.
 bool EachElementOnce(const Dealt& dealt) {
   std::vector<int> counts(static_cast<size_t>(dealt.whole.element_count()), 0);
   for (const RankState& rank : dealt.ranks) {
@@ -197,7 +199,7 @@ TEST(Integrity, NamesTheRegionThatIsMissingOrDoubled) {
   EXPECT_NE(status.message().find("[2:4, 0:3] by no rank"), std::string::npos);
 }
 
-// A box of the stored array, padded with zeros to the local shape.
+// Returns a box of the stored array, padded with zeros to the local shape.
 std::string SlowLoad(const Array& whole, const ShardedTensor& tensor) {
   Array local = *Array::Allocate(DType::kInt32, tensor.BoxShape());
   const int32_t zero = 0;
@@ -216,7 +218,8 @@ std::string SlowLoad(const Array& whole, const ShardedTensor& tensor) {
   return bytes.substr(start * 4, (stop - start) * 4);
 }
 
-// A request at a multiple of its own extents, as the constructor requires.
+// Returns a request at a multiple of its own extents, as the constructor
+// requires.
 ShardedTensor RandomRequest(Random& random, const Shape& stored) {
   ShardedTensor tensor;
   tensor.key = "w";
@@ -295,7 +298,7 @@ TEST(SaveAndLoad, ReplicatedPaddingRepeatsTheLastRow) {
             std::string(reinterpret_cast<const char*>(want + 4), 12));
 }
 
-// One rank's share of a save, in a process that dies halfway.
+// One rank's process dies in the middle of a save.
 TEST(Crash, APartialSaveIsNeverACheckpointAndNeverReadsAsZeros) {
   const Array data = Numbered({4, 64});
   std::vector<RankState> ranks(2);
@@ -316,7 +319,7 @@ TEST(Crash, APartialSaveIsNeverACheckpointAndNeverReadsAsZeros) {
   ASSERT_TRUE(strategy.WriteShards(ranks[0].tensors, scratch.path()).ok());
   const pid_t child = fork();
   if (child == 0) {
-    // Writes the first of its two shards.
+    // Writes only the first of its two shards.
     (void)strategy.WriteShards({ranks[1].tensors.data(), 1}, scratch.path());
     _exit(0);
   }
@@ -329,7 +332,7 @@ TEST(Crash, APartialSaveIsNeverACheckpointAndNeverReadsAsZeros) {
   EXPECT_EQ(MegatronErrorCode(
                 strategy.CheckWritten(ranks[0].tensors, scratch.path())),
             "ABSENT_CHUNK");
-  // Not even if the marker is written by hand.
+  // Even with the marker, the missing chunks are not read as zeros.
   ASSERT_TRUE(SaveConfig({}, scratch.path()).ok());
   const auto opened = OpenMegatronZarr(Place(scratch.path()));
   ASSERT_TRUE(opened.ok());

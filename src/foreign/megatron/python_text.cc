@@ -15,7 +15,7 @@ std::string Padded(const std::string& text, size_t width) {
                              : text;
 }
 
-// The elements of one axis, indented as torch does.
+// Formats the elements of an axis and the axes in it, indented as torch does.
 std::string AxisText(const Shape& shape, size_t axis, int64_t first,
                      int64_t step, size_t indent, size_t width,
                      const std::function<int64_t(int64_t)>& count_of) {

@@ -14,13 +14,13 @@
 
 namespace holdfast::megatron {
 
-// 'k', with Python's escapes.
+// Returns the text in quotes, with Python's escapes: 'k'.
 std::string PythonRepr(std::string_view text);
-// "torch.float32".
+// Returns a name such as "torch.float32".
 std::string TorchName(DType dtype);
-// "torch.Size([2, 3])".
+// Returns a text such as "torch.Size([2, 3])".
 std::string TorchSize(const Shape& shape);
-// "{'a', 'b'}", "set()".
+// Returns a text such as "{'a', 'b'}", or "set()".
 template <typename Set>
 std::string PythonSet(const Set& values) {
   if (values.empty()) return "set()";
@@ -30,13 +30,13 @@ std::string PythonSet(const Set& values) {
   }
   return text + "}";
 }
-// "2.3.4".
+// Returns a text such as "2.3.4".
 std::string JoinDots(const Shape& values);
-// "array([ 5, 12])".
+// Returns a text such as "array([ 5, 12])".
 std::string NumpyArrayText(const std::vector<int64_t>& values);
-// `tensor([[1], [0]], dtype=torch.int32)` with torch's line breaks; a tensor
-// that torch would abbreviate becomes "tensor([...], ...)". `count_of` returns
-// the element at a C-order index.
+// Returns a text such as `tensor([[1], [0]], dtype=torch.int32)`, with torch's
+// line breaks. A tensor that torch would abbreviate becomes "tensor([...],
+// ...)". `count_of` returns the element at an index in C order.
 std::string CountTensorText(const Shape& shape, bool is_int32,
                             const std::function<int64_t(int64_t)>& count_of);
 

@@ -1,5 +1,5 @@
-// Megatron's zarr arrays in an object store: shards that are complete chunks
-// become objects; shared chunks are refused.
+// Megatron's zarr arrays in an object store. Shards that are complete chunks
+// become objects, and shared chunks are refused.
 #include <gtest/gtest.h>
 
 #include <vector>

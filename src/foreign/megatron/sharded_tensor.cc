@@ -36,7 +36,8 @@ bool InRange(const Shape& extents) {
                      [](int64_t n) { return n >= 0 && n <= kExtentMax; });
 }
 
-// Our arithmetic relies on these bounds; Megatron's would fail later.
+// Checks bounds that the arithmetic here relies on. In Megatron, such numbers
+// would fail later.
 Status CheckNumbers(const ShardedTensor& tensor) {
   if (tensor.prepend_axis_num < 0 ||
       tensor.global_shape.size() > static_cast<size_t>(kRankMax)) {
@@ -116,7 +117,7 @@ Status CheckData(const ShardedTensor& tensor) {
   return Status();
 }
 
-// Rows [start, start + count) of axis `dim`.
+// Returns the rows [start, start + count) of axis `dim`.
 ConstArrayView Rows(const ConstArrayView& view, size_t dim, int64_t start,
                     int64_t count) {
   Box box = BoxOf(view.shape);
@@ -168,7 +169,7 @@ Status ShardedTensor::Check() const {
                        ToString());
   }
   HF_RETURN_IF_ERROR(CheckNumbers(*this));
-  // Without a grid a part may be anywhere.
+  // Without a grid, a part may have any offset.
   const size_t checked_axes = axis_fragmentations ? local_shape.size() : 0;
   for (size_t i = 0; i < checked_axes; ++i) {
     const int64_t offset =

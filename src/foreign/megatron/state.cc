@@ -70,7 +70,7 @@ bool IsEmptyContainer(const ShardedState& state) {
 
 using Wanted = std::function<bool(const ShardedState&)>;
 
-// Puts one child on the side or sides where it belongs.
+// Adds a child to `matching`, to `rest`, or its parts to both.
 void SplitChild(const StateKey& key, const ShardedState& child,
                 const Wanted& wanted, StateDict& matching, StateDict& rest) {
   if (!IsContainer(child)) {
@@ -139,7 +139,8 @@ class Merger {
     return a;
   }
 
-  // Merges a list with its removed elements, placing them by index.
+  // Merges a list with the elements that were removed from it, inserting each
+  // at its index.
   Result<ShardedState> MergeByIndex(ShardedState a, const ShardedState& b) {
     StateList& list = *a.As<StateList>();
     for (const auto& [key, value] : *b.As<StateDict>()) {
@@ -188,7 +189,7 @@ Result<ShardedState> FoldBack(const ShardedState& state, ShardedState loaded) {
   if (auto* target = loaded.As<StateDict>(); dict != nullptr && target) {
     for (const auto& [key, child] : *dict) {
       ShardedState* value = FindKey(*target, key);
-      if (value == nullptr) continue;  // dropped by the load
+      if (value == nullptr) continue;  // the load dropped it
       HF_ASSIGN_OR_RETURN(*value, FoldBack(child, std::move(*value)));
     }
   }

@@ -25,7 +25,7 @@ std::string PathsOf(const ShardedState& state) {
   return text;
 }
 
-// {"model": {"w": shard}, "opt": [1, shard, {}], "step": 7}
+// Returns {"model": {"w": shard}, "opt": [1, shard, {}], "step": 7}.
 ShardedState NestedState(const ShardedTensor& shard) {
   return {StateDict{
       {"model", {StateDict{{"w", {shard}}}}},
@@ -42,7 +42,8 @@ TEST(State, SplitsShardsFromValuesAndMergesThemBack) {
   EXPECT_EQ(PathsOf(split.rest), "opt.0;step;");
   const auto merged = MergeStates(split.rest, split.matching);
   ASSERT_TRUE(merged.ok()) << merged.status().ToString();
-  // Dicts keep the order of the rest; lists get their elements back in place.
+  // Dicts keep the order of the rest. Lists get their elements back at their
+  // indices.
   EXPECT_EQ(PathsOf(*merged), "opt.0;opt.1;step;model.w;");
 }
 
@@ -58,7 +59,7 @@ TEST(State, RefusesToMergeWhatIsThereTwice) {
             std::string::npos);
 }
 
-// swiglu's fc1: two halves, each sharded over the ranks, under one key.
+// As swiglu's fc1: two halves under one key, each sharded over the ranks.
 TEST(State, AFactorysTensorIsStoredCutAndLoadedWhole) {
   const Array ranks_data[] = {Floats({4, 3}), Floats({4, 3})};
   std::vector<ShardedState> states;
@@ -78,7 +79,7 @@ TEST(State, AFactorysTensorIsStoredCutAndLoadedWhole) {
   const auto saved = SaveCheckpoint(ranks, "x", scratch.path());
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
   const auto loaded = LoadCheckpoint(ranks, scratch.path());
-  // common.pt is not read here.
+  // The load ignores common.pt.
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   ASSERT_TRUE((*loaded)[1].status.ok()) << (*loaded)[1].status.ToString();
   StateList parts;
@@ -139,7 +140,7 @@ TEST(Load, IntoTheCallersBuffers) {
   ScratchDirectory scratch;
   const RankState rank = {{*tensor}, {}};
   ASSERT_TRUE(SaveCheckpoint({&rank, 1}, "x", scratch.path()).ok());
-  // Columns of a wider matrix.
+  // The target is a part of the columns of a wider matrix.
   std::vector<float> memory(4 * 5, -1);
   ArrayView target = {
       DType::kFloat32, reinterpret_cast<char*>(memory.data()), {4, 3}, {20, 4}};

@@ -9,8 +9,8 @@
 namespace holdfast::megatron {
 namespace {
 
-// The strategy of common.pt, only for lookups; holdfast reads and writes the
-// file regardless of the named strategy.
+// The strategy of common.pt, used only for lookups. holdfast reads and writes
+// the file in the same way for every strategy.
 class TorchCommonStrategy : public Strategy {
  public:
   TorchCommonStrategy(std::string_view name, std::string backend,
@@ -50,7 +50,7 @@ StrategyTable& Table() {
   return *table;
 }
 
-// Explains what the back end is, and how to convert it.
+// Returns what the back end is, and how to convert it.
 std::string BackendAdvice(const ConfigValue& backend) {
   const auto* name = std::get_if<std::string>(&backend);
   if (name == nullptr) return "it is not the name of a back end";

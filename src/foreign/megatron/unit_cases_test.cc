@@ -1,4 +1,4 @@
-// The corpus's cases for single functions, and for failing saves.
+// The corpus's cases for single functions, and for saves that fail.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -27,7 +27,7 @@ Json RangeJson(const std::optional<FlatRange>& range) {
   return range ? Json({range->start, range->stop}) : Json();
 }
 
-// The properties that the corpus records for a ShardedTensor.
+// Returns the properties that the corpus records for a ShardedTensor.
 Result<Json> Derived(const ShardedTensor& tensor) {
   if (const Status status = tensor.Check(); !status.ok()) return status;
   Json json = {{"local_shape", tensor.local_shape},
@@ -65,7 +65,7 @@ std::vector<RankOffset> OffsetsOf(const Json& json) {
   return offsets;
 }
 
-// 0, 1, 2, … as float32.
+// Returns a float32 array that counts up from `first`.
 Array Counting(const Shape& shape, int64_t first = 0) {
   std::vector<float> values;
   for (int64_t i = 0; i < ElementCount(shape); ++i) {
@@ -250,7 +250,7 @@ Result<Stats> SaveAsRecorded(const Json& json, const std::string& directory) {
 TEST(UnitCases, SavesFailAndLeaveFilesAsRecorded) {
   for (const Json& json : UnitCases(true)) {
     SCOPED_TRACE(json["id"].get<std::string>());
-    // These cases use keyword arguments of the Python call.
+    // These cases test keyword arguments of the Python call.
     if (json.contains("async") || json.contains("common_strategy")) continue;
     ScratchDirectory scratch;
     const std::string directory = scratch / "ckpt";
@@ -272,7 +272,7 @@ TEST(UnitCases, SavesFailAndLeaveFilesAsRecorded) {
     }
     std::set<std::string> want_left;
     for (const std::string path : want["files_left"]) {
-      // Lock files are not needed.
+      // holdfast writes no lock files.
       if (path.find(".sync/") == path.npos) want_left.insert(path);
     }
     EXPECT_EQ(left, want_left);

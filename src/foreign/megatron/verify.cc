@@ -63,7 +63,8 @@ class MegatronVerifier {
  private:
   void Note(std::string text) { report_.notes.push_back(std::move(text)); }
 
-  // Records a finding and returns ok for it; returns any other failure.
+  // If `status` is a finding, records it and returns ok; otherwise returns
+  // `status`.
   Status Add(std::string leaf, std::string file, const Status& status) {
     if (status.ok()) return status;
     return AddFinding(
@@ -159,8 +160,8 @@ class MegatronVerifier {
     return required ? NameAbsent(leaf, *required, present) : Status();
   }
 
-  // The number of leading chunks along each axis that must exist; nullopt if
-  // none are required.
+  // Returns the number of leading chunks along each axis that must exist;
+  // nullopt if none are required.
   std::optional<Shape> RequiredChunks(const ZarrArray::State& array) const {
     Shape counts = array.grid().ChunkCounts();
     if (options_.missing_chunks == MissingChunks::kRefuse) return counts;
@@ -182,7 +183,8 @@ class MegatronVerifier {
                       std::less<int64_t>());
   }
 
-  // Examines only as much of the grid as there are files and names to report.
+  // Names chunks that are absent. Examines only as much of the grid as there
+  // are files and names to report.
   Status NameAbsent(const OpenedLeaf& leaf, const Shape& required,
                     const std::set<Shape>& present) {
     const ZarrArray::State& array = *leaf.array;
@@ -230,7 +232,7 @@ class MegatronVerifier {
                            &run_.cancel()));
   }
 
-  // Checks the chunk's length, and that every byte can be read.
+  // Checks the chunk's length, and that all its bytes can be read.
   Status StreamChunk(const ChunkFile& chunk) {
     const ZarrArray::State& array = *chunk.leaf->array;
     const uint64_t want =
@@ -276,13 +278,13 @@ class MegatronVerifier {
                         const Result<std::string>& bytes) {
     if (!bytes.ok()) return Add(leaf, file, bytes.status());
     const Status status = ReadTorchFile(*bytes).status();
-    // PermissionDenied here means that the pickle may not call something; the
+    // PermissionDenied means here that the pickle may not call something. The
     // file itself was readable.
     const bool is_refused = status.code() == StatusCode::kPermissionDenied ||
                             status.code() == StatusCode::kUnimplemented;
     if (!is_refused) return Add(leaf, file, status);
     Note("object " + leaf +
-         " is not looked into: " + std::string(status.message()));
+         " is not examined: " + std::string(status.message()));
     return Status();
   }
 

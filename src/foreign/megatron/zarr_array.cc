@@ -172,7 +172,8 @@ Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path, LoadMode mode) {
 
 bool ShouldCreateArray(const ShardedTensor& tensor, bool store_zero_d) {
   const auto is_zero = [](int64_t offset) { return offset == 0; };
-  // set(()) == {0} is false: Megatron never creates the array of a 0-d tensor.
+  // In Python, set(()) == {0} is false, so Megatron never creates the array of
+  // a 0-d tensor.
   if (tensor.global_offset.empty() && !store_zero_d) return false;
   return IsMainReplica(tensor.replica_id) &&
          std::all_of(tensor.global_offset.begin(), tensor.global_offset.end(),
@@ -227,8 +228,8 @@ Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
         "Array " + PathOf(*store, prefix) + " already exists");
   }
   HF_RETURN_IF_ERROR(status);
-  // Megatron fails only at this point, too. The .zarray that stays behind is
-  // not a checkpoint, because metadata.json does not exist.
+  // Checked here because Megatron fails at this point, too. The .zarray that
+  // was written is not a checkpoint, because metadata.json does not exist.
   HF_RETURN_IF_ERROR(CheckNoEmptyChunks(tensor, array.metadata.chunk_shape));
   return AssumeArray(store, tensor.key, array);
 }

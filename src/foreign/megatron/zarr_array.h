@@ -18,7 +18,7 @@ struct ZarrArray::State final : ArrayHome {
   std::string path;              // of the array's directory
   std::string dtype_name;        // as .zarray spells it
   std::shared_ptr<const ArrayLayout> layout;
-  LoadMode mode = LoadMode::kTensorStore;  // its messages are used
+  LoadMode mode = LoadMode::kTensorStore;  // selects the messages
 
   const zarr::ArrayMetadata& metadata() const {
     return layout->format.metadata;
@@ -31,21 +31,22 @@ struct ZarrArray::State final : ArrayHome {
   ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
   // PartReader decides what missing chunks mean.
   bool refuses_missing_chunks() const override { return false; }
-  // Hidden because ZarrArray is public and this is not.
+  // Hidden because ZarrArray is public and State is not.
   __attribute__((visibility("hidden"))) std::optional<Status> Explain(
       const ReadableArray& array, std::string_view key,
       const Status& failure) const override;
 };
 using ArrayState = std::shared_ptr<const ZarrArray::State>;
 
-// Ok, or REFUSED_KEY for a key that could lead out of the directory.
+// Returns ok, or REFUSED_KEY for a key that could lead out of the directory.
 Status CheckKeyIsInside(std::string_view key);
 
 // Opens the array `<key>/.zarray` in the store. Errors as OpenZarrArrayVerbose.
 Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
                              std::string_view key, LoadMode mode);
 
-// The metadata of a tensor's array that CreateZarrArray writes, and its text.
+// The metadata of the array that CreateZarrArray writes for a tensor, also as
+// JSON.
 struct NewArray {
   zarr::ArrayMetadata metadata;
   std::string dtype_name;
@@ -55,10 +56,11 @@ Result<NewArray> PlanArray(const ShardedTensor& tensor);
 // REQUIRES: chunks >= 1, with the rank of the shape.
 Result<NewArray> PlanArray(std::string_view key, DType dtype,
                            const Shape& shape, const Shape& chunks);
-// Returns the planned array, whether or not it exists.
+// Returns the planned array without looking for it in the store.
 Result<ArrayState> AssumeArray(const std::shared_ptr<Store>& store,
                                std::string_view key, const NewArray& array);
-// Fails with ARRAY_EXISTS. The names are durable after store->SyncNames().
+// Creates the tensor's array. Fails with ARRAY_EXISTS if it exists. The names
+// are durable after store->SyncNames().
 Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
                                const ShardedTensor& tensor, bool sync);
 

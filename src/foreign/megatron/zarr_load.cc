@@ -15,13 +15,13 @@
 namespace holdfast::megatron {
 namespace {
 
-// One requested tensor while it is loaded.
+// A requested tensor while it is loaded.
 struct Loading {
   ArrayState array;
   TensorPlan plan;
   Array result;      // of the plan's shape
   ArrayView target;  // its elements
-  Array local;       // with via_local: first the complete shard
+  Array local;       // the complete shard, with via_local
 };
 
 class ZarrLoader {

@@ -18,7 +18,7 @@ namespace {
 using Tensors = std::span<const ShardedTensor>;
 
 Result<std::shared_ptr<Store>> OpenForSave(const Place& directory) {
-  // In an object store the first object creates the directory.
+  // In an object store, writing the first object creates the directory.
   if (directory.is_remote()) return directory.OpenStore();
   HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(directory));
   if (!exists) {
@@ -30,13 +30,13 @@ Result<std::shared_ptr<Store>> OpenForSave(const Place& directory) {
   return directory.OpenStore();
 }
 
-// The arrays of this rank's main replicas, by key, each opened once.
+// The arrays of this rank's main replicas, by key. Each array is opened once.
 class OpenArrays {
  public:
   OpenArrays(std::shared_ptr<Store> store, Executor& executor)
       : store_(std::move(store)), executor_(executor) {}
 
-  // One per tensor; null for replicas that are not main.
+  // Returns an array for each tensor; null for replicas that are not main.
   Result<std::vector<ArrayState>> Open(Tensors tensors) {
     std::map<std::string_view, size_t> places;
     std::vector<std::string_view> keys;
@@ -113,8 +113,8 @@ class PartWriter {
   std::set<std::string> directories_;
 };
 
-// The region that the fragments cover: a remainder that they do not divide is
-// never written.
+// Returns the region that the fragments cover. If they do not divide the tensor
+// evenly, the remainder is never written.
 Box WrittenBox(const ShardedTensor& tensor, const Shape& chunks) {
   Box box = BoxOf(tensor.global_shape);
   for (size_t i = 0; i < chunks.size(); ++i) {

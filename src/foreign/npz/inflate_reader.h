@@ -1,9 +1,11 @@
 // An ArrayReader for an array in a deflated stream.
 //
 // Elements in C order are inflated as far as requested. Requests in C order
-// inflate everything once, in little memory; going back starts anew. An array
-// in another order is inflated completely on the first request, and kept. A
-// stream that is inflated from beginning to end is checked against its CRC.
+// inflate everything once, in little memory; a request further back starts
+// again from the beginning. An array in another order is inflated completely on
+// the first request, and kept. A stream that is inflated from beginning to end
+// is checked against its CRC.
+//
 // Thread-safety: as ArrayReader; one thread inflates at a time. Ownership:
 // shares the store. Units: bytes. Errors: DataLoss.
 #pragma once

@@ -7,9 +7,9 @@
 // Thread-safety: pure functions. Units: bytes.
 // Errors: DataLoss for a malformed header; Unimplemented, with the dtype, for a
 // dtype whose elements holdfast does not support: no type is read as another.
-// The types of ml_dtypes are the exception, since numpy has no names for them:
-// "<V2" is bfloat16 and "<f1" float8_e5m2, and nothing else is written like
-// this.
+// The types of ml_dtypes, for which numpy has no names, are the exception:
+// "<V2" is read as bfloat16 and "<f1" as float8_e5m2, because nothing else is
+// written like this.
 #pragma once
 
 #include <cstdint>
@@ -39,14 +39,14 @@ struct NpyHeader {
   uint64_t data_bytes = 0;
 };
 
-// The size of the header, from the first kNpyStartBytes of the file (or from
-// the complete file, if it is shorter).
+// Returns the size of the header, given the first kNpyStartBytes of the file
+// (or the complete file, if it is shorter).
 Result<uint64_t> NpyHeaderLength(std::string_view start);
 // REQUIRES: `bytes` is the complete header.
 Result<NpyHeader> ParseNpyHeader(std::string_view bytes);
 
-// The header that numpy.save writes for elements in C order. REQUIRES: numpy
-// itself has the dtype.
+// Returns the header that numpy.save writes for elements in C order.
+// REQUIRES: numpy itself has the dtype.
 std::string NpyHeaderBytes(DType dtype, const Shape& shape);
 
 }  // namespace holdfast

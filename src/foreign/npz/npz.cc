@@ -25,7 +25,7 @@ constexpr uint64_t kCrcPieceBytes = 1 << 20;
 // The longest string that one member may hold.
 constexpr uint64_t kTextBytesMax = uint64_t{64} << 20;
 
-// Compares the stream's bytes with its CRC.
+// Compares a stored member's bytes with its CRC.
 Status CheckStored(const DeflatedStream& stream) {
   uint32_t crc = 0;
   for (uint64_t done = 0; done < stream.byte_count;) {
@@ -51,7 +51,7 @@ Result<std::string> TextOfCodePoints(std::string_view bytes,
     if (is_big_endian) code_point = __builtin_bswap32(code_point);
     const bool is_surrogate = code_point >= 0xD800 && code_point < 0xE000;
     if (is_surrogate || code_point > 0x10FFFF) {
-      return DataLossError("a text has a code point of " +
+      return DataLossError("a string has a code point of " +
                            std::to_string(code_point));
     }
     AppendUtf8(text, code_point);
@@ -173,7 +173,7 @@ class NpzOpener {
   Status FillText(const NpyHeader& header, DeflatedStream stream,
                   bool is_deflated, ExtentLeaf& leaf) const {
     if (header.data_bytes > kTextBytesMax) {
-      return UnimplementedError("a text of " +
+      return UnimplementedError("a string of " +
                                 std::to_string(header.data_bytes) + " bytes");
     }
     const bool is_bytes = header.text_kind == 'S';

@@ -22,15 +22,16 @@ namespace holdfast {
 
 inline constexpr std::string_view kNpySuffix = ".npy";
 
-// `file` is absolute. Leaves are in the order of the members, without ".npy".
-// Stored members are read in place, deflated members as streams. With `verify`,
-// the complete member is compared with its CRC before any part of it is
-// returned.
+// Opens the npz file `file`, an absolute path. Leaves are in the order of the
+// members, and their names lack ".npy". Stored members are read in place,
+// deflated members as streams. With `verify`, the complete member is compared
+// with its CRC before any part of it is returned.
 Result<std::unique_ptr<Checkpoint>> OpenNpz(const Place& file, bool use_sidecar,
                                             bool verify);
 
-// Checks the bytes and the CRC of every member, in any zip archive, that
-// `takes` accepts; `member_count` is set to their number.
+// Checks the bytes and the CRC of each member for which `takes` returns true.
+// Sets `member_count` to the number of these members. `file` may be any zip
+// archive.
 Result<std::vector<Damage>> CheckZipMembers(
     const Place& file, Executor& executor, const CancelToken& cancel,
     const std::function<bool(const std::string& name, uint64_t byte_count)>&

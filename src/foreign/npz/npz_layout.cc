@@ -11,8 +11,9 @@
 namespace holdfast {
 namespace {
 
-// Whether a program that unpacks the archive could create a file of this name
-// outside its target directory. Some programs treat a backslash as a slash.
+// Returns whether a program that unpacks the archive could create a file of
+// this name outside its target directory. Some programs treat a backslash as a
+// slash.
 bool LeadsOut(std::string_view name) {
   constexpr std::string_view kSlashes = "/\\";
   if (name.find_first_of(kSlashes) == 0) return true;
@@ -23,7 +24,8 @@ bool LeadsOut(std::string_view name) {
   return false;
 }
 
-// The length of a member's name has 16 bits.
+// Returns whether a zip member can have this name. Its length is stored in 16
+// bits.
 bool CanBeMember(const std::string& name) {
   return IsValidUtf8(name) && name.size() <= 60000 &&
          name.find('\0') == std::string::npos && !LeadsOut(name);

@@ -1,6 +1,6 @@
-// Saves whose arrays are in safetensors files: both formats have every value,
-// damage to the shared bytes is found through either, and ranks write them
-// together.
+// Saves whose arrays are in safetensors files. Both formats have every value,
+// damage to the shared bytes is found through both, and several ranks write the
+// files together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ Array Bits(DType dtype, Shape shape, uint32_t seed) {
   return RandomArray(dtype, std::move(shape), seed);
 }
 
-// Every dtype, with shapes in which errors in runs show first.
+// Returns a tree with every dtype, in shapes that reveal errors in runs.
 Tree ManyLeaves() {
   std::vector<Tree::Member> members;
   uint32_t seed = 1;

@@ -1,5 +1,5 @@
-// Foreign formats as users have them: with wrong names, in parts, or with
-// missing parts.
+// Foreign formats as users have them: with wrong names, in parts, or
+// incomplete.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr char kPointer[] =
     "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
 
-// One uint8 tensor per pair, and metadata.
+// One uint8 tensor per pair.
 using NamedRows = std::vector<std::pair<std::string, Array>>;
 
 std::string FileOf(const NamedRows& tensors,
@@ -108,7 +108,7 @@ TEST_F(FirstContactTest, PointersAreNamed) {
     EXPECT_THAT(Load(scratch_ / name).status().message(),
                 HasSubstr("Git LFS pointer"));
   }
-  // One file of several is bad, so the set is damaged.
+  // A bad file in a set means that the set is damaged.
   Write("set/model-00001-of-00002.safetensors", FileOf({}));
   Write("set/model-00002-of-00002.safetensors", kPointer);
   EXPECT_EQ(WhyNot("set").code(), StatusCode::kDataLoss);
@@ -195,8 +195,8 @@ TEST_F(FirstContactTest, PartsOfTensorsArePutTogether) {
   EXPECT_EQ(Elements(*checkpoint, "head"),
             (std::vector<int>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(Elements(*checkpoint, "norm"), std::vector<int>{7});
-  // The sharding entry is removed, since it would be false in a conversion's
-  // output.
+  // The sharding entry is removed, because it would be wrong in the output of a
+  // conversion.
   EXPECT_EQ(checkpoint->info().item_custom_metadata,
             R"({"DCP_VERSION":"1.0"})");
   // One shard is not the complete tensor, not even the first one.

@@ -25,12 +25,12 @@ constexpr std::string_view kBackendFile = "metadata.json";
 constexpr std::string_view kMegatronCommonFile = "common.pt";
 constexpr std::string_view kDcpFile = ".metadata";
 constexpr uint64_t kBackendFileBytesMax = 1 << 20;
-// This file is next to Megatron's `iter_…`; it holds a number, or "release".
+// This file is next to Megatron's `iter_…`. It contains a number, or "release".
 constexpr std::string_view kTrackerFile = "latest_checkpointed_iteration.txt";
 constexpr uint64_t kTrackerFileBytesMax = 64;
 
-// Decides by the name of the back end in Megatron's metadata.json; kNone for
-// any other file.
+// Returns the format for the back end that Megatron's metadata.json names;
+// kNone for any other file.
 Result<ForeignFormat> FormatOfMegatron(const Place& directory) {
   const std::shared_ptr<Store> store = directory.OpenStore();
   HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(kBackendFile));
@@ -54,12 +54,13 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
-// The system would use only the part before the NUL; Orbax's rules refuse it.
+// Returns whether the path has a NUL. Such a path is left to Orbax's rules,
+// which refuse it, because the system would use only the part before the NUL.
 bool HoldsNul(const Place& place) {
   return place.path().find('\0') != std::string::npos;
 }
 
-// Whether the path, through symbolic links, leads to a file.
+// Returns whether the path leads to a file, also through symbolic links.
 Result<bool> LeadsToFile(const Place& place) {
   if (place.is_remote()) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
@@ -86,7 +87,8 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
                         FormatOfMegatron(directory));
     if (format != ForeignFormat::kNone) return format;
   }
-  // Another format might read its arrays and silently omit the rest.
+  // If there is a common state, opening fails, because another format might
+  // read the arrays and silently omit the rest.
   HF_ASSIGN_OR_RETURN(const bool has_common,
                       HasFile(directory, names, kMegatronCommonFile));
   if (has_common) {
@@ -104,8 +106,8 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
         std::string_view("manifest.ocdbt")}) {
     if (Has(names, mark)) return ForeignFormat::kNone;
   }
-  // If the directory has a model in both formats, safetensors are read, because
-  // they record more.
+  // If the directory has a model in both formats, safetensors is read, because
+  // it records more.
   for (const auto& [suffix, format] :
        {std::pair(kSafetensorsSuffix, ForeignFormat::kSafetensors),
         std::pair(kSafetensorsIndexSuffix, ForeignFormat::kSafetensors),
@@ -113,7 +115,8 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
     for (const std::string& name : names) {
       if (!name.ends_with(suffix)) continue;
       HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(directory / name));
-      // A view's links may lead nowhere; opening it reports which.
+      // In a view, the target of a link may be missing. Opening reports which
+      // target.
       if (is_file || Has(names, kDigestFile)) return format;
     }
   }
@@ -124,7 +127,7 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
   return ForeignFormat::kNone;
 }
 
-// Decides by a name that identifies the format.
+// Returns the format that the name identifies; kNone if it identifies none.
 ForeignFormat FormatOfName(std::string_view name) {
   if (name.ends_with(kSafetensorsSuffix)) return ForeignFormat::kSafetensors;
   if (name.ends_with(".npz")) return ForeignFormat::kNpz;
@@ -143,8 +146,8 @@ ForeignFormat FormatOfRow(const KnownFormat& row) {
   return ForeignFormat::kNone;
 }
 
-// The contents of a file count more than its name, which may be wrong. For a
-// file on a server, nothing is read if the name is enough.
+// Recognizes a file by its contents, because its name may be wrong. For a file
+// on a server, nothing is read if the name is enough.
 Result<ForeignFormat> FormatOfFile(const Place& place) {
   const std::string name = place.name();
   if (name == "manifest.ocdbt" || name == ".zarray" || name == "zarr.json") {
@@ -180,7 +183,7 @@ std::string IterationDirectory(int64_t iteration) {
   return "iter_" + digits;
 }
 
-// The directory that the tracker file names.
+// Returns the name of the directory that the tracker file names.
 Result<std::string> TrackedDirectory(const Place& root) {
   const std::shared_ptr<Store> store = root.OpenStore();
   HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(kTrackerFile));
@@ -226,7 +229,7 @@ std::string_view ForeignFormatName(ForeignFormat format) {
 
 Result<ForeignFormat> FindForeignFormat(const Place& place) {
   if (HoldsNul(place)) return ForeignFormat::kNone;
-  // The only request that an item of Orbax costs.
+  // An Orbax item costs only this request.
   HF_ASSIGN_OR_RETURN(const bool is_item,
                       LeadsToFile(place / kTreeMetadataFile));
   if (is_item) return ForeignFormat::kNone;

@@ -1,5 +1,5 @@
-// Files of the real libraries, files with false claims, and our targets'
-// output.
+// Files of the real libraries, files with false claims, and the output of
+// holdfast's own targets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ std::unique_ptr<Checkpoint> Opened(const std::string& path,
   return opened.ok() ? std::move(opened).value() : nullptr;
 }
 
-// The bytes of the array that make.py wrote, in C order.
+// Returns the bytes of the array that make.py wrote, in C order.
 std::string GoldenBytes(const LeafInfo& leaf) {
   const size_t element_bytes = DTypeBytes(*leaf.dtype);
   const int64_t count = ElementCount(leaf.shape);
@@ -153,15 +153,16 @@ TEST(ForeignVerify, FindsAChangedByteWhereThereIsAChecksum) {
   EXPECT_EQ(report->notes.size(), 1u);
 }
 
-// With one changed byte in a member, no part of that member is returned. Other
-// members are, and so is everything to a caller that requests no checks.
+// If one byte of a member is changed, no part of the member is returned. Other
+// members are returned, and a caller that requests no checks gets everything.
 TEST(ForeignVerify, NpzMembersAreCheckedBeforeAnyPartIsRead) {
   for (const char* file : {"stored.npz", "deflated.npz"}) {
     std::ifstream in(GoldenForeign(file), std::ios::binary);
     std::string bytes((std::istreambuf_iterator<char>(in)), {});
     ScratchDirectory scratch;
     const size_t header = bytes.find("c.float64.npy");
-    // Three quarters into the member, before the next one begins.
+    // Changes a byte after three quarters of the member, before the next
+    // member.
     const size_t end = bytes.find("PK\x03\x04", header);
     bytes[end - (end - header) / 4] ^= 1;
     std::ofstream(scratch / "x.npz", std::ios::binary) << bytes;
@@ -204,12 +205,12 @@ TEST(SafetensorsIndex, RefusesIndexesThatLie) {
       {R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})", ""},
       {R"({"weight_map":{"a":"1.safetensors"}})", ""},  // the other is unused
       {"{", "not a JSON document"},
-      {"[]", "no JSON object"},
+      {"[]", "not a JSON object"},
       {R"({"metadata":{}})", "no weight_map"},
       {R"({"weight_map":{"a":1}})", "is not a string"},
-      {R"({"weight_map":{"a":"../x"}})", "does not name a file beside it"},
+      {R"({"weight_map":{"a":"../x"}})", "does not name a file next to it"},
       {R"({"weight_map":{"a":"/etc/passwd"}})",
-       "does not name a file beside it"},
+       "does not name a file next to it"},
       {R"({"weight_map":{"a":"gone.safetensors"}})", "there is no such file"},
       {R"({"weight_map":{"a":"2.safetensors"}})", "tensor \"b\" is in it"},
       {R"({"weight_map":{"a":"1.safetensors","c":"1.safetensors"}})",
@@ -236,7 +237,7 @@ std::string ReadText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Writes a file of torch.save with a dict of uint8 tensors.
+// Writes a torch.save file with a dict of uint8 tensors.
 void WriteTorch(const std::string& path,
                 const std::map<std::string, std::string>& tensors) {
   std::vector<PickleValue::Pair> pairs;
@@ -300,7 +301,7 @@ TEST(TorchIndex, LiesAreRefused) {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"weight_map":{"a":"1.bin","b":"2.bin"}})", ""},
       {"{", "not a JSON document"},
-      {R"({"weight_map":{"a":"../x"}})", "does not name a file beside it"},
+      {R"({"weight_map":{"a":"../x"}})", "does not name a file next to it"},
       {R"({"weight_map":{"a":"gone.bin"}})", "there is no such file"},
       {R"({"weight_map":{"a":"2.bin"}})", "tensor \"b\" is in it"},
       {R"({"weight_map":{"a":"1.bin","c":"1.bin"}})",
@@ -370,7 +371,7 @@ TEST(SafetensorsDirectory, FollowsLinksAsModelHubsMakeThem) {
 // A plan with every dtype and every kind.
 struct MadePlan {
   TargetPlan plan;
-  std::vector<std::string> values;  // elements, or the text
+  std::vector<std::string> values;  // elements, or the text, by leaf
 };
 
 MadePlan MakePlan() {
@@ -427,7 +428,7 @@ MadePlan MakePlan() {
 }
 
 // Writes the plan in pieces of at most `bytes_max`. After `resume_at` pieces,
-// the second target begins and restores those pieces.
+// the second target begins with `resume` and restores those pieces.
 void WritePlan(FormatTarget& first, FormatTarget& second, const MadePlan& made,
                const std::string& directory, uint64_t bytes_max,
                size_t resume_at) {
@@ -643,7 +644,8 @@ TEST(FindForeignFormat, TellsByContent) {
   EXPECT_EQ(kind(scratch.path()), ForeignFormat::kNone);
 }
 
-// Read as plain arrays, it would silently lose its common state.
+// Such a checkpoint must not be read as plain arrays, which would silently omit
+// its common state.
 TEST(FindForeignFormat, MegatronsCheckpointWithoutItsHeadIsDamaged) {
   ScratchDirectory scratch;
   WriteText(scratch / "common.pt", "x");

@@ -21,7 +21,7 @@ bool IsOfMegatronAndDcp(std::string_view name) {
          name == ".metadata" || name == kSidecarFile;
 }
 
-// Whether a format uses files of this name in this place.
+// Returns whether a format uses files of this name in this place.
 bool IsFileOf(ForeignFormat format, std::string_view file) {
   const std::string_view name = LastPart(file);
   if (file == kCopyJournal) return true;

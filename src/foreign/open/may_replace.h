@@ -11,9 +11,9 @@
 
 namespace holdfast {
 
-// Like CheckMayReplace (engine/commit/replaceable.h), but also allows
-// directories that are checkpoints of foreign formats (foreign/open/open.h) in
-// which every file has a name of the format. Also checks that no other
+// Like CheckMayReplace (engine/commit/replaceable.h), but also allows a
+// directory that is a checkpoint of a foreign format (foreign/open/open.h), if
+// every file in it has a name of the format. Also checks that no other
 // checkpoint next to it refers to it, except deltas of the result `result_id`,
 // which stays.
 Status CheckMayReplaceAnyFormat(const Place& place,

@@ -30,7 +30,7 @@
 namespace holdfast {
 namespace {
 
-// The largest sidecar; it is read completely.
+// The largest sidecar. A sidecar is read completely.
 constexpr uint64_t kSidecarBytesMax = uint64_t{1} << 30;
 
 Status CheckForeignOptions(const Place& place, const OpenOptions& options) {
@@ -43,15 +43,16 @@ Status CheckForeignOptions(const Place& place, const OpenOptions& options) {
                            "its format has no items");
 }
 
-// A file that is the head of a checkpoint stands for the checkpoint.
+// Returns the directory of the checkpoint. `place` may be a file at the head of
+// the checkpoint.
 Result<Place> DirectoryOf(const Place& place) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
   return is_directory ? place : place.parent();
 }
 
-// The list of checksums next to safetensors, in a directory of links that a
-// view made, or in a save that is also safetensors; null if the directory has
-// no list. DataLoss when a link no longer leads to its original target.
+// Returns the list of checksums next to safetensors files: in a directory of
+// links that a view made, or in a save that is also safetensors. Null if there
+// is no list. DataLoss if a link no longer leads to its original target.
 Result<std::shared_ptr<const DigestIndex>> ListBeside(const Place& place) {
   std::shared_ptr<const DigestIndex> none;
   if (place.is_remote()) return none;
@@ -120,8 +121,8 @@ Result<std::optional<TreeSidecar>> OrbaxSidecar(
   return all;
 }
 
-// The document in which a delta describes itself; null for any other item, even
-// if that was saved with the custom metadata of a delta.
+// Returns the document in which a delta describes itself; null for any other
+// item, even if it was saved with a delta's custom metadata.
 const nlohmann::ordered_json* FindDelta(const Item& item) {
   const TreeMetadata* metadata = item.tree_metadata();
   if (metadata == nullptr) return nullptr;
@@ -150,8 +151,9 @@ Status FindDeltas(const OpenedCheckpoint& checkpoint, OpenedStep& step) {
   return Status();
 }
 
-// The tree according to the sidecar. A sidecar that does not fit belongs to
-// another item and was saved along, unless `_METADATA` names it for this item.
+// Returns the tree according to the sidecar. If the sidecar does not fit, it
+// belongs to another item whose custom metadata were saved again with this
+// item, and is ignored, unless `_METADATA` names it for this item.
 Result<std::unique_ptr<Checkpoint>> SeenThrough(
     std::unique_ptr<OpenedCheckpoint> opened, const TreeSidecar& sidecar,
     const Place& place, const OpenOptions& options) {
@@ -169,8 +171,8 @@ Result<std::unique_ptr<Checkpoint>> SeenThrough(
   return std::unique_ptr<Checkpoint>(std::move(again));
 }
 
-// Opens a checkpoint of Orbax as a tree. If it is a delta, its chain is not
-// followed.
+// Opens an Orbax checkpoint as a tree. If it is a delta, does not open its
+// chain.
 Result<OpenedStep> OpenOrbaxStep(const Place& place,
                                  const OpenOptions& options) {
   HF_ASSIGN_OR_RETURN(std::unique_ptr<OpenedCheckpoint> opened,
@@ -192,7 +194,8 @@ Result<OpenedStep> OpenOrbaxStep(const Place& place,
   return step;
 }
 
-// The step of an open delta, which may be the step itself or one of its items.
+// Returns the step of an open delta, which may be the step itself or one of its
+// items.
 Place StepPlaceOf(const OpenedStep& step) {
   const Place opened(step.checkpoint->info().path);
   return step.is_item ? opened.parent() : opened;
@@ -234,7 +237,7 @@ Result<std::unique_ptr<Checkpoint>> WithChain(
 Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
                                               const OpenOptions& options);
 
-// Opens a step with several items, each with its chain.
+// Opens a step with several items, each with its own chain.
 Result<std::unique_ptr<Checkpoint>> OpenItems(const CheckpointInfo& info,
                                               OpenOptions options) {
   options.step.reset();
@@ -261,8 +264,8 @@ Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
   return WithChains(std::move(step), options);
 }
 
-// Checkpoints of Orbax are restored chunk by chunk, unless a sidecar says that
-// the stored form of some leaves differs.
+// Loads an Orbax checkpoint: chunk by chunk, unless a sidecar says that the
+// stored form of some leaves differs.
 Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
   Stopwatch watch;
   OpenOptions open = options.open;
@@ -394,7 +397,7 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
   HF_RETURN_IF_ERROR(CheckForeignOptions(place, options));
   const std::string id = PlaceId(place);
   auto opened = OpenFormat(format, place, options, use_sidecar);
-  // A replaced place also explains a failure.
+  // Checked first, because a replaced place also explains a failure.
   HF_RETURN_IF_ERROR(CheckSamePlace(place, id));
   return opened;
 }
@@ -444,8 +447,8 @@ Result<std::unique_ptr<Checkpoint>> OpenUnlessRoot(const std::string& path,
   });
 }
 
-// In this folder, above the steps, because a hub's repository may be in its
-// cache.
+// Defined in this folder, not with the steps, because SourcePlace may find a
+// repository of the hub in the hub's cache.
 bool IsRootOfSteps(const std::string& path) {
   const Result<Place> source = SourcePlace(path);
   if (!source.ok()) return false;

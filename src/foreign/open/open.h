@@ -1,4 +1,4 @@
-// Formats other than Orbax's: recognises them by their files, and opens them.
+// Formats other than Orbax's: recognizes them by their files, and opens them.
 // Open, Load and Verify of holdfast/checkpoint.h are built on this.
 //
 // Thread-safety: pure functions of the file system.
@@ -24,27 +24,27 @@ enum class ForeignFormat : uint8_t {
   kMegatronZarr,  // Megatron's zarr strategy
 };
 
-// The name of the format in CheckpointInfo::format; "" for kNone.
+// Returns the name of the format in CheckpointInfo::format; "" for kNone.
 std::string_view ForeignFormatName(ForeignFormat format);
 
-// Decides by the name and the first bytes of a file, or by the names in a
-// directory. `place` may be anything, even missing (kNone).
+// Recognizes a file by its name and first bytes, and a directory by the names
+// in it. `place` may be anything; kNone if it is missing.
 Result<ForeignFormat> FindForeignFormat(const Place& place);
 
 struct ForeignPlace {
   ForeignFormat format = ForeignFormat::kNone;
   Place place;          // of the checkpoint itself
-  OpenOptions options;  // without the step that led there
+  OpenOptions options;  // without the step that selected `place`
 };
 
 // Like FindForeignFormat. But if `place` is the root of Megatron's runs, which
-// has a file `latest_checkpointed_iteration.txt`, finds the checkpoint that
+// has a file `latest_checkpointed_iteration.txt`, returns the checkpoint that
 // this file or options.step names: `iter_0000100`, `release`.
 Result<ForeignPlace> FindForeignPlace(const Place& place,
                                       const OpenOptions& options);
 
-// Opens a checkpoint of a foreign format, with its sidecar if it has one and
-// `use_sidecar` is set. REQUIRES: not kNone.
+// Opens a checkpoint of a foreign format. If it has a sidecar and `use_sidecar`
+// is set, reads it through the sidecar. REQUIRES: `format` is not kNone.
 Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
                                                 const Place& place,
                                                 const OpenOptions& options,

@@ -27,8 +27,8 @@
 namespace holdfast {
 namespace {
 
-// The files that a model's directory must have: those of its index or, without
-// an index, those that the names imply.
+// Returns the files that a model's directory must have: the files of its index
+// or, without an index, those that the names imply.
 Result<std::set<std::string>> NeededFiles(const Place& directory,
                                           const std::vector<std::string>& names,
                                           ForeignFormat format) {
@@ -47,7 +47,7 @@ Result<std::set<std::string>> NeededFiles(const Place& directory,
   return std::set<std::string>(missing.begin(), missing.end());
 }
 
-// Explains why the files at a place in the cache cannot be read as the
+// Returns why the files at a place in the cache cannot be read as the
 // repository's; "" if they can.
 Result<std::string> Shortcoming(const Place& place) {
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToAnything(place));
@@ -105,7 +105,7 @@ Status NoRootOfSteps(const Place& root, const std::string& text) {
                               root.path() + " is not a directory of steps");
 }
 
-// Chooses the latest step like Open does.
+// Returns the latest step, chosen as Open chooses it.
 Result<std::string> LatestStep(const Place& root, const StepAddress& address) {
   HF_ASSIGN_OR_RETURN(const ForeignPlace foreign, FindForeignPlace(root, {}));
   std::string path = foreign.place.path();
@@ -144,8 +144,8 @@ Result<std::string> StepAt(const StepAddress& address) {
   return (root / name).path();
 }
 
-// The last '@' in a path's last part, after a name; npos if there is no such
-// '@'.
+// Returns the position of the last '@' in a path's last part, if a name comes
+// before it; otherwise npos.
 size_t LastAt(const std::string& path) {
   const size_t at = path.rfind('@');
   const size_t slash = path.rfind('/');
@@ -154,15 +154,15 @@ size_t LastAt(const std::string& path) {
   return at == std::string::npos || at <= begin ? std::string::npos : at;
 }
 
-// InvalidArgument if the path before the '@' is a directory, since then the
-// rest was meant as an address.
+// Returns InvalidArgument if the path before the '@' is a directory, because
+// the rest was then meant as an address.
 Status CheckIsNoAddress(const std::string& path, size_t at) {
   const Place root = Place(path.substr(0, at)).Absolute();
   const Result<bool> is_directory = LeadsToDirectory(root);
   if (!is_directory.ok() || !*is_directory) return Status();
-  return InvalidArgumentError("open " + path +
-                              ": there is no such path, and no step of " +
-                              root.path() + " is named so; known are " +
+  return InvalidArgumentError("open " + path + ": there is no such path, and " +
+                              root.path() +
+                              " has no step with this address; known are " +
                               std::string(kStepAddressForms));
 }
 
@@ -174,7 +174,7 @@ Result<std::string> ResolveStepAddress(const std::string& path) {
   if (path.find('\0') != std::string::npos) return path;
   const auto address = ParseStepAddress(path, SystemNowNs());
   const size_t at = LastAt(path);
-  // A path of a hub is not an address, so its cache need not be searched.
+  // A path of a hub is not an address, so it is not searched for in the cache.
   const bool is_plain = at == std::string::npos || UrlScheme(path) == "hf";
   if (!address && is_plain) return path;
   HF_ASSIGN_OR_RETURN(const bool is_there,

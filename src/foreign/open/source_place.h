@@ -1,5 +1,5 @@
-// The place of a checkpoint to be read. An address is resolved to a step of a
-// root (stores/place/step_address.h), and a repository of the hub to its
+// Finds the place of a checkpoint to be read. An address is resolved to a step
+// of a root (stores/place/step_address.h), and a repository of the hub to its
 // snapshot in the hub's cache.
 //
 // Thread-safety: reads the environment, the cache's directory, the clock, and
@@ -16,11 +16,11 @@
 
 namespace holdfast {
 
-// Returns `path`, absolute; for an address, the step's path
-// (ResolveStepAddress). For hf://, returns the snapshot's directory or file if
-// the cache has all of the weights that it names, in a format that is read
-// through links; otherwise the URL itself, which is read by ranges. Only for
-// readers: the cache is never written.
+// Returns `path` as an absolute path. For an address, returns the step's path
+// (ResolveStepAddress). For hf://, returns the snapshot's directory or file, if
+// the cache has all weights that the URL names, in a format that is read
+// through links; otherwise the URL itself, from which ranges are read. The
+// cache is never written, so this is only for readers.
 Result<Place> SourcePlace(const std::string& path);
 
 }  // namespace holdfast

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// A model with one tensor of one byte.
+// Returns a model with one tensor of one byte.
 std::string SafetensorsOf(const std::string& tensor) {
   const std::string header =
       R"({")" + tensor +
@@ -30,8 +30,8 @@ constexpr const char* kIndex =
     R"({"weight_map": {"a": "model-00001-of-00002.safetensors",
                        "b": "model-00002-of-00002.safetensors"}})";
 
-// A cache like the hub's tools keep it: a snapshot of links to files next to
-// it.
+// A cache like the one that the hub's tools keep: a snapshot of links to files
+// next to it.
 class SourcePlaceTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -62,7 +62,7 @@ class SourcePlaceTest : public testing::Test {
     const Result<Place> place = SourcePlace(url);
     return place.ok() ? place->path() : place.status().ToString();
   }
-  // The error for an offline reader.
+  // Returns the error of an offline reader.
   static Status Offline(const std::string& url) {
     SetOffline(true);
     Status status = Open(url).status();
@@ -120,7 +120,7 @@ TEST_F(SourcePlaceTest, AnIndexNamesTheFilesThatMustBeThere) {
   Add("model-00002-of-00002.safetensors", SafetensorsOf("b"));
   EXPECT_EQ(Found("hf://org/m"), snapshot_);
   EXPECT_EQ(Found(index), snapshot_ + "/model.safetensors.index.json");
-  // An interrupted download.
+  // A download was interrupted.
   fs::remove(folder_ + "/blobs/3");
   EXPECT_EQ(Found("hf://org/m"), "hf://org/m");
 }

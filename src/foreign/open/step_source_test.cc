@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// Noon of 2026-11-01 and of later days.
+// Returns noon of 2026-11-01 plus `day` days.
 constexpr int64_t kDaySecondsOfRun = 24 * 60 * 60;
 constexpr int64_t NoonNs(int64_t day) {
   return (1'793'534'400 + day * kDaySecondsOfRun) * 1'000'000'000;
@@ -30,7 +30,7 @@ class StepSourceTest : public testing::Test {
     PutStep(run_, "300", NoonNs(2), R"({"loss": 1, "acc": {"top@1": 0.7}})");
     PutStep(run_, "400", NoonNs(3), R"({"loss": NaN})");
   }
-  // The path below the root, or else the error.
+  // Returns the path relative to the root, or the error.
   std::string Found(const std::string& address) const {
     const auto path = ResolveStepAddress(run_ + address);
     if (!path.ok()) return path.status().ToString();

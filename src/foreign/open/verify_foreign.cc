@@ -21,24 +21,24 @@
 namespace holdfast {
 namespace {
 
-// The bytes that a worker reads at a time.
+// The number of bytes that a worker reads at a time.
 constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
 
-// Whether opening failed so early that nothing else can be checked.
+// Returns whether opening failed so early that nothing else can be checked.
 bool IsInvalidHead(const Status& status) {
   return status.code() == StatusCode::kDataLoss ||
          status.code() == StatusCode::kFailedPrecondition;
 }
 
-// Parts of one leaf that one worker reads in order.
+// Parts of a leaf that one worker reads in order.
 struct ReadUnit {
   size_t leaf = 0;
   std::vector<Box> slabs;  // empty: a text
   uint64_t byte_count = 0;
 };
 
-// PermissionDenied means here that the pickle was not allowed to call
-// something; it is reported as Unimplemented.
+// Returns the problem as Unimplemented. PermissionDenied means here that the
+// pickle was not allowed to call something.
 Status NotSupported(const Status& problem) {
   return UnimplementedError(std::string(problem.message()));
 }
@@ -54,7 +54,7 @@ class ForeignVerifier {
 
   Result<ShareReport> Execute(ForeignFormat format, const Place& place) {
     (void)share_.Takes(place.path(), 0);
-    // CheckMembers checks members once, so reading need not.
+    // CheckMembers compares the CRCs, so reading does not compare them again.
     HF_ASSIGN_OR_RETURN(const std::vector<Place> archives,
                         ArchivesOf(format, place));
     if (!archives.empty()) options_.verify = false;
@@ -79,7 +79,7 @@ class ForeignVerifier {
   }
 
  private:
-  // The zip archives, whose members have CRCs; empty for other formats.
+  // Returns the zip archives, whose members have CRCs; empty for other formats.
   static Result<std::vector<Place>> ArchivesOf(ForeignFormat format,
                                                const Place& place) {
     if (format == ForeignFormat::kTorchFile) return CheckedArchives(place);
@@ -87,7 +87,8 @@ class ForeignVerifier {
     return std::vector<Place>();
   }
 
-  // The arrays may claim any size, so only listed files are read.
+  // Verifies a Megatron zarr checkpoint. Its arrays may claim any size, so only
+  // listed files are read.
   Result<ShareReport> VerifyMegatron() {
     HF_ASSIGN_OR_RETURN(
         ShareReport share,
@@ -103,7 +104,8 @@ class ForeignVerifier {
     return share;
   }
 
-  // Records what is found and returns ok for it; returns any other failure.
+  // If `status` is a finding, records it and returns ok; otherwise returns
+  // `status`.
   Status Add(std::string leaf, Status status) {
     if (status.ok()) return status;
     std::lock_guard lock(mutex_);
@@ -111,7 +113,7 @@ class ForeignVerifier {
                       report_);
   }
 
-  // Opens it without the sidecar when the sidecar is the damaged part.
+  // Opens the checkpoint, without the sidecar if opening with it fails.
   Status OpenBoth(ForeignFormat format, const Place& place) {
     Result<std::unique_ptr<Checkpoint>> opened =
         OpenForeign(format, place, options_, options_.use_sidecar);
@@ -123,8 +125,8 @@ class ForeignVerifier {
       if (!options_.use_sidecar) return Status();
       opened = OpenForeign(format, place, options_, false);
     }
-    // If opening still fails with damage, the report has everything; other
-    // failures are returned.
+    // If opening fails with damage even so, the report already has the damage.
+    // Any other failure is returned.
     if (!opened.ok() && !IsDamage(opened.status())) return opened.status();
     if (opened.ok()) checkpoint_ = std::move(opened).value();
     return Status();
@@ -155,8 +157,8 @@ class ForeignVerifier {
     return units;
   }
 
-  // A stream that must be decoded from its beginning is one unit; raw bytes are
-  // many units.
+  // Adds the units of a leaf: one unit for a stream that must be decoded from
+  // its beginning, many units for raw bytes.
   void AddSlabs(size_t i, std::vector<ReadUnit>& units) {
     const LeafInfo& leaf = checkpoint_->leaves()[i];
     std::vector<Box> slabs = SlabsOf(leaf, kSlabBytes);
@@ -243,8 +245,8 @@ class ForeignVerifier {
         HF_RETURN_IF_ERROR(AddFinding(std::move(damage), report_));
       }
     }
-    // A member of npz is one array; members of torch are storages, of any
-    // number of tensors.
+    // A member of an npz file is one array. A member of a torch file is a
+    // storage, which any number of tensors share.
     report_.checksummed_chunk_count += format == ForeignFormat::kNpz
                                            ? member_count - unread_count
                                            : report_.chunk_count;
@@ -271,7 +273,7 @@ class ForeignVerifier {
   VerifyReport report_;
 };
 
-// The bytes of an array that are read at a time.
+// The number of bytes of an array that are read at a time.
 constexpr uint64_t kVerifySlabBytes = uint64_t{64} << 20;
 
 }  // namespace
@@ -297,7 +299,7 @@ Status VerifyChain(const std::string& path, const OpenOptions& options,
   OpenOptions open = options;
   open.stored_sizes = false;
   const auto opened = Open(path, open);
-  // Failures of any other step were already reported.
+  // If damage was already reported, a failure to open adds nothing.
   if (!opened.ok()) return report.ok() ? add("", opened.status()) : Status();
   const Checkpoint& checkpoint = **opened;
   if (checkpoint.info().bases.empty()) return Status();
@@ -352,7 +354,8 @@ Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
   const auto verify = [&] {
     return VerifySeen(source, path, options, run, group);
   };
-  // With several ranks, all of them would have to agree on reading again.
+  // A group of ranks does not read again, because all ranks would have to agree
+  // to do so.
   const bool is_together = group != nullptr && group->size() > 1;
   return is_together || !source.ok()
              ? verify()

@@ -12,7 +12,8 @@
 
 namespace holdfast {
 
-// REQUIRES: not kNone. `place` is absolute.
+// Verifies the checkpoint at `place`, which is absolute.
+// REQUIRES: `format` is not kNone.
 Result<ShareReport> VerifyForeign(ForeignFormat format, const Place& place,
                                   const OpenOptions& options,
                                   const RunOptions& run, WorkShare share);

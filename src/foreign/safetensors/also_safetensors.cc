@@ -1,5 +1,5 @@
-// SaveOptions::also for safetensors: the files that a conversion would write,
-// and the place of each array of the save in them.
+// SaveOptions::also for safetensors: plans the files that a conversion would
+// write, and the place of each of the save's arrays in them.
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// Metadata that loaders of Hugging Face expect in every file.
+// Metadata that Hugging Face's loaders expect in every file.
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
 
 class Planner {
@@ -63,7 +63,7 @@ class Planner {
     }
     if (HasElements(leaf.kind)) {
       const auto array = arrays_.find(number);
-      if (array == arrays_.end()) return;  // a TypeHandler's
+      if (array == arrays_.end()) return;  // a TypeHandler's array
       AddArray(*array->second, *flat.leaf, leaf);
     }
     target_.leaves.push_back(std::move(leaf));

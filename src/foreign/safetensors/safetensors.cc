@@ -88,7 +88,7 @@ class SafetensorsOpener {
       store_ = std::make_shared<CheckedStore>(store_, list_);
     }
     maker_.emplace(store_, list_);
-    // Names within one file are compared when its header is read.
+    // Duplicate names within a file are found when its header is read.
     found_is_needed_ = files.size() > 1 || index != nullptr;
     for (const std::string& file : files) {
       const Status added = AddFile(file, index);
@@ -128,7 +128,7 @@ class SafetensorsOpener {
     return Status();
   }
 
-  // Adds a part of a tensor, whose other parts may be in other files.
+  // Adds a part of a tensor. Other files may have other parts.
   Status AddShard(SafetensorsEntry entry, const std::string& file,
                   uint64_t data_offset, const ShardOrigins& origins) {
     const std::string name = entry.name;
@@ -167,7 +167,8 @@ class SafetensorsOpener {
     return leaf;
   }
 
-  // One extent, or as many as the list has checksums, which a view takes over.
+  // Returns one extent for the tensor, or one for each checksum that the list
+  // has for it. A view takes over these checksums.
   std::vector<Extent> ExtentsOf(const LeafInfo& info, const std::string& file,
                                 uint64_t offset) const {
     const uint64_t end = offset + info.stored_bytes;

@@ -19,16 +19,16 @@ namespace holdfast {
 inline constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 inline constexpr std::string_view kSafetensorsIndexSuffix =
     ".safetensors.index.json";
-// The name that the libraries of HF write; holdfast writes the same.
+// The name that HF's libraries write. holdfast writes the same name.
 inline constexpr std::string_view kSafetensorsIndexFile =
     "model.safetensors.index.json";
 inline constexpr std::string_view kSafetensorsFile = "model.safetensors";
 
-// `place` is absolute: a file whose content is safetensors, or a directory with
-// names of the suffixes above (an index stands for its directory). Leaves are
-// in the order of the files' names, then of their data. `list` has the
-// checksums of the files' directory, against which everything that is read is
-// checked; null if there are no checksums.
+// Opens a file whose content is safetensors, or a directory with names that
+// have the suffixes above; an index is opened like its directory. `place` is
+// absolute. Leaves are in the order of the files' names, and in each file in
+// the order of their data. If `list` is not null, it has the checksums of the
+// files' directory, and everything that is read is checked against them.
 Result<std::unique_ptr<Checkpoint>> OpenSafetensors(
     const Place& place, bool use_sidecar,
     std::shared_ptr<const DigestIndex> list = nullptr);

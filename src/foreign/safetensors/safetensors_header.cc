@@ -15,7 +15,8 @@
 namespace holdfast {
 namespace {
 
-// In the order of the reference's enumeration, by which its writer sorts.
+// In the order of the reference's enumeration, by which the reference writer
+// sorts.
 constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"BOOL", 8, DType::kBool},
     {"F4", 4, DType::kFloat4E2m1fn},
@@ -41,7 +42,7 @@ constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"U64", 64, DType::kUint64},
 }};
 
-// An entry takes this many bytes of JSON text, and more of memory.
+// A typical entry takes this many bytes of JSON. Used to reserve memory.
 constexpr size_t kEntryTextBytes = 96;
 
 // Receives the header while it is parsed, and keeps only the result.
@@ -58,7 +59,7 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return Value("a bool"); }
   bool number_integer(int64_t) override { return Value("a negative number"); }
   bool number_float(double, const std::string&) override {
-    return Value("no whole number");
+    return Value("not a whole number");
   }
   bool binary(nlohmann::json::binary_t&) override { return Value("binary"); }
 
@@ -146,7 +147,7 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override {
     if (skip_depth_ > 0) return EndSkip();
     if (place_ == Place::kOffsets && offset_count_ != 2) {
-      return Fail("it has not two data_offsets");
+      return Fail("it does not have two data_offsets");
     }
     in_array_ = false;
     place_ = Place::kTensor;
@@ -249,8 +250,8 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
   std::string metadata_name_;
 };
 
-// The size of the entry's elements; nullopt when it is not a multiple of 8
-// bits, or too large.
+// Returns the size of the entry's elements; nullopt if their bits are not a
+// multiple of 8, or too many.
 std::optional<uint64_t> EntryBytes(const SafetensorsEntry& entry) {
   uint64_t bits = entry.dtype->bits;
   bool is_empty = false;
@@ -271,8 +272,8 @@ Status TensorError(const SafetensorsEntry& entry, const std::string& why) {
                        std::to_string(entry.begin) + " of the data: " + why);
 }
 
-// Duplicate names are neighbours when sorted by hash. Sorting costs less than a
-// set of all names.
+// Checks that no name occurs twice. Names are sorted by hash, which puts
+// duplicates next to each other and costs less than a set of all names.
 Status CheckNames(const std::vector<SafetensorsEntry>& entries) {
   using Hashed = std::pair<size_t, std::string_view>;
   std::vector<Hashed> names;

@@ -40,11 +40,13 @@ struct SafetensorsDType {
   std::optional<DType> dtype;
 };
 
-// Null for an unknown name.
+// Returns the dtype with this name, or null if the name is unknown.
 const SafetensorsDType* FindSafetensorsDType(std::string_view name);
+// Returns the description of the dtype.
 // REQUIRES: StorableDType("safetensors", dtype) is the dtype itself.
 const SafetensorsDType& SafetensorsDTypeOf(DType dtype);
-// The rank by which the reference writer sorts tensors, in descending order.
+// Returns the rank by which the reference writer sorts tensors, in descending
+// order.
 int SafetensorsDTypeRank(DType dtype);
 
 struct SafetensorsEntry {
@@ -60,19 +62,20 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// The size of the header, from the first 8 bytes of a file of `file_bytes`.
+// Returns the size of the header, given the first 8 bytes of a file with
+// `file_bytes` bytes.
 Result<uint64_t> SafetensorsHeaderLength(std::string_view first_bytes,
                                          uint64_t file_bytes);
 
-// `json` is the header without its length; `data_bytes` is the size of the data
-// after it.
+// Parses a header. `json` is the header without its length; `data_bytes` is the
+// size of the data after it.
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                  uint64_t data_bytes);
 
-// Returns length, JSON and padding. The bytes equal those of the reference
-// writer, except that its order of metadata is unpredictable if it has several
-// entries. ResourceExhausted when the header would be larger than readers
-// accept.
+// Returns the length, the JSON and the padding. The bytes equal those of the
+// reference writer, except that the reference writer's order of several
+// metadata entries is unpredictable. ResourceExhausted if the header would be
+// larger than readers accept.
 Result<std::string> SafetensorsHeaderBytes(const SafetensorsHeader& header);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Headers that break a rule, one per row, and the result for a valid header.
+// Headers that break a rule, one per line, and the result for a valid header.
 #include "foreign/safetensors/safetensors_header.h"
 
 #include <gmock/gmock.h>
@@ -37,11 +37,11 @@ const BadHeader kBadHeaders[] = {
      ONE(R"("dtype":"U8","shape":[-1],"data_offsets":[0,1])"), 1,
      "shape is a negative number"},
     {"fraction", ONE(R"("dtype":"U8","shape":[1.0],"data_offsets":[0,1])"), 1,
-     "shape is no whole number"},
+     "shape is not a whole number"},
     {"nested shape", ONE(R"("dtype":"U8","shape":[[1]],"data_offsets":[0,1])"),
      1, "shape is a list"},
     {"one offset", ONE(R"("dtype":"U8","shape":[1],"data_offsets":[0])"), 1,
-     "not two data_offsets"},
+     "does not have two data_offsets"},
     {"three offsets", ONE(R"("dtype":"U8","shape":[1],"data_offsets":[0,1,2])"),
      1, "more than two data_offsets"},
     {"offsets turned", ONE(R"("dtype":"U8","shape":[1],"data_offsets":[1,0])"),

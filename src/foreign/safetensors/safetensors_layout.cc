@@ -19,7 +19,7 @@ constexpr uint64_t kShardBytesDefault = 5'000'000'000;
 
 using StringMap = std::map<std::string, std::string>;
 
-// The members of a JSON object of strings; nullopt for any other text.
+// Returns the members of a JSON object of strings; nullopt for any other JSON.
 std::optional<StringMap> StringsOf(const std::string& json) {
   StringMap strings;
   if (json.empty()) return strings;
@@ -58,7 +58,7 @@ class LayoutPlanner {
   }
 
  private:
-  // Plans a tensor for every value that has one; sets `names_`.
+  // Plans a tensor for every value that has one. Sets `names_`.
   Result<std::vector<PlannedTensor>> PlanTensors() {
     constexpr auto kCanBeName = [](const std::string& name) {
       return name != kSafetensorsMetadataKey && IsValidUtf8(name);
@@ -79,9 +79,9 @@ class LayoutPlanner {
     return tensors;
   }
 
-  // Splits like HF splits a state dict: in order, with a new file when the next
-  // tensor does not fit. A tensor that is too large for any file gets its own
-  // file.
+  // Splits the tensors as HF splits a state dict: in order, with a new file
+  // when the next tensor does not fit. A tensor that is larger than a file may
+  // be gets its own file.
   void PlanFiles(std::vector<PlannedTensor> tensors) {
     const uint64_t bytes_max = plan_.options.shard_bytes_max != 0
                                    ? plan_.options.shard_bytes_max
@@ -141,8 +141,8 @@ class LayoutPlanner {
       std::sort(tensors.begin(), tensors.end(), ComesBefore);
       SafetensorsHeader header;
       header.metadata = metadata_;
-      // Each file has all metadata of the source except the tree, which is in
-      // the index.
+      // Each of several files has all metadata except the tree, which is in the
+      // index.
       if (files_.size() > 1) header.metadata.erase(std::string(kSidecarKey));
       uint64_t end = 0;
       for (PlannedTensor& tensor : tensors) {
@@ -162,7 +162,7 @@ class LayoutPlanner {
     return Status();
   }
 
-  // The bytes of json.dumps(indent=2, sort_keys=True) and a line feed.
+  // Returns what json.dumps(indent=2, sort_keys=True) and a line feed give.
   std::string IndexText() const {
     nlohmann::json index;
     for (const auto& [name, text] : metadata_) index["metadata"][name] = text;

@@ -1,5 +1,5 @@
 // The file and the offset of each leaf of a plan in a safetensors checkpoint,
-// and everything to be written except the elements of arrays, computed before
+// and all bytes except the elements of arrays. Everything is computed before
 // any byte is written.
 //
 // Thread-safety: pure functions. Units: bytes.
@@ -37,7 +37,8 @@ struct SafetensorsLayout {
   std::string index;
 };
 
-// `metadata` has entries of `__metadata__` that apply unless the plan has them.
+// Lays out the leaves of the plan. `metadata` has entries of `__metadata__`
+// that are used if the plan does not have them itself.
 Result<SafetensorsLayout> LayOutSafetensors(
     const TargetPlan& plan,
     const std::map<std::string, std::string>& metadata = {});

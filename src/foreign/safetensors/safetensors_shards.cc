@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kShardingInfo = "DCP_SHARDING_INFO";
 constexpr std::string_view kShardPrefix = "shard-";
 
-// Nullopt if this is not a list of offsets.
+// Returns nullopt if this is not a list of offsets.
 std::optional<Shape> OffsetsOf(const nlohmann::json& tensor) {
   if (!tensor.is_object()) return std::nullopt;
   const auto offsets = tensor.find("saved_offsets");
@@ -47,7 +47,7 @@ Result<ShardOrigins> ParseShardOrigins(std::string_view text) {
   return origins;
 }
 
-// The product of the extents; nullopt if it overflows.
+// Returns the number of elements; nullopt if it overflows.
 std::optional<uint64_t> ElementsIn(const Shape& shape) {
   uint64_t count = 1;
   for (const int64_t extent : shape) {
@@ -152,7 +152,7 @@ void CheckIsCovered(ExtentLeaf& leaf) {
 
 Status CheckIsNoShard(const Place& file) {
   const auto names = ListDirectory(file.parent());
-  // A server that lists nothing cannot be asked.
+  // Some servers cannot list a directory.
   if (!names.ok()) return Status();
   for (const std::string& name : *names) {
     if (name == file.name() || !name.starts_with(kShardPrefix) ||
@@ -161,7 +161,7 @@ Status CheckIsNoShard(const Place& file) {
     }
     return FailedPreconditionError(
         file.path() + ": it holds one process's parts of the tensors, and " +
-        name + " beside it those of another; give the path of the directory, " +
+        name + " next to it holds another's; give the path of the directory, " +
         file.parent().path());
   }
   return Status();

@@ -1,12 +1,12 @@
-// Models that torch's distributed checkpoint writes as safetensors: each
-// process writes its own parts of the tensors to its own files,
-// shard-00002-model-00001-of-00001.safetensors. The place of a part in its
-// tensor is in the file's metadata:
+// Models that torch's distributed checkpoint writes as safetensors. Each
+// process writes its own parts of the tensors to its own files, such as
+// shard-00002-model-00001-of-00001.safetensors. The file's metadata has the
+// place of each part in its tensor:
 //
 //   "DCP_SHARDING_INFO": "{tensor: {\"saved_offsets\": [3, 0]}, ...}"
 //
-// The size of a tensor follows from its parts; the format records neither it
-// nor the number of processes.
+// The format does not record the size of a tensor, which follows from its
+// parts, or the number of processes.
 //
 // Thread-safety: pure functions. Units: elements.
 // Errors: DataLoss, with the name of the tensor.
@@ -28,24 +28,25 @@ namespace holdfast {
 
 using ShardOrigins = std::unordered_map<std::string, Shape>;
 
-// Parses the sharding information of a file, and removes it from the metadata,
-// since it does not apply to the assembled tensors. Nullopt if the file's
+// Parses a file's sharding information, and removes it from `metadata`, because
+// it does not apply to the assembled tensors. Returns nullopt if the file's
 // tensors are complete.
 Result<std::optional<ShardOrigins>> TakeShardOrigins(
     std::map<std::string, std::string>& metadata);
 
-// The box of the entry in its tensor.
+// Returns the box of the entry in its tensor.
 Result<Box> ShardBox(const SafetensorsEntry& entry,
                      const ShardOrigins& origins);
 
-// Turns the leaf of an entry into that of its tensor, as far as that is known.
+// Turns the leaf of an entry into the leaf of its tensor, as far as the tensor
+// is known.
 Status PlaceShard(const Box& box, ExtentLeaf& leaf);
-// Adds the leaf of another entry to that of the tensor.
+// Adds the leaf of another entry to the tensor's leaf.
 Status JoinShard(ExtentLeaf part, const Box& box, ExtentLeaf& tensor);
-// Sets the leaf's `problem` when its parts do not cover it.
+// Sets the leaf's `problem` if its parts do not cover it.
 void CheckIsCovered(ExtentLeaf& leaf);
 
-// FailedPrecondition for a file with shards of other processes next to it.
+// Returns FailedPrecondition if other processes' shards are next to `file`.
 Status CheckIsNoShard(const Place& file);
 
 }  // namespace holdfast

@@ -14,8 +14,8 @@
 namespace holdfast {
 namespace {
 
-// More than any list of names needs. It limits a file that is read before it is
-// parsed.
+// More than any index needs. An index is read completely before it is parsed,
+// so its size is limited.
 constexpr uint64_t kIndexBytesMax = uint64_t{256} << 20;
 
 Result<WeightIndex> ParseWeightIndex(std::string_view text) {
@@ -35,7 +35,7 @@ Result<WeightIndex> ParseWeightIndex(std::string_view text) {
         text.find('/') != std::string::npos ||
         text.find('\0') != std::string::npos) {
       return DataLossError("weight_map: tensor \"" + name + "\" is in \"" +
-                           text + "\", which does not name a file beside it");
+                           text + "\", which does not name a file next to it");
     }
     index.file_of[name] = text;
   }
@@ -66,13 +66,14 @@ bool IsDigit(char c) {
   return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
-// The position at which the digits before `end` begin.
+// Returns the position at which the digits before `end` begin.
 size_t DigitsBefore(std::string_view text, size_t end) {
   while (end > 0 && IsDigit(text[end - 1])) --end;
   return end;
 }
 
-// Removes the part of the name that identifies the process of a shard.
+// Returns `front`, the part of a name before its numbers. In a shard's name,
+// "*" replaces the number of the process that wrote the shard.
 std::string WithoutShard(const std::string& front) {
   constexpr std::string_view kShard = "shard-";
   if (!front.starts_with(kShard)) return front;
@@ -102,7 +103,7 @@ std::optional<NumberedName> ParseNumberedName(const std::string& name) {
   return std::nullopt;
 }
 
-// Adds the missing parts of one set to `missing`.
+// Adds the names of the missing parts of one set to `missing`.
 void AddMissingParts(const std::vector<NumberedName>& parts, size_t count_max,
                      std::vector<std::string>& missing) {
   std::set<int64_t> numbers;

@@ -37,11 +37,11 @@ class JoinedLeaves final : public Checkpoint {
   };
 
   const std::vector<std::shared_ptr<const Checkpoint>> parts_;
-  std::vector<Origin> origins_;  // as infos_
+  std::vector<Origin> origins_;  // in the order of infos_
 };
 
-// `info` is the step's. Names and keys of leaves start with the item's name;
-// info().bases has the bases of all items.
+// Joins the items of a step. `info` is the info of the step. Names and keys of
+// leaves start with the item's name; info().bases has the bases of all items.
 using NamedItem = std::pair<std::string, std::shared_ptr<const Checkpoint>>;
 std::unique_ptr<Checkpoint> JoinItems(CheckpointInfo info,
                                       const std::vector<NamedItem>& items);

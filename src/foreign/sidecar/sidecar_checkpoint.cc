@@ -24,7 +24,7 @@ constexpr uint64_t kCastBytesMax = uint64_t{4} << 20;
 // A leaf, and its place in the base.
 struct SeenLeaf {
   size_t base = kNoBase;
-  bool adds_axis = false;  // the base has one more, for the parts of a complex
+  bool adds_axis = false;  // the base has a last axis: real and imaginary
   std::string text;        // if there is no base
 };
 
@@ -138,8 +138,8 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     return Status();
   }
 
-  // Whether the leaf is the common.pt that a Megatron target makes from small
-  // values for Megatron's own readers; the sidecar has the values themselves.
+  // Returns whether the leaf is common.pt, in which a Megatron target writes
+  // small values for Megatron's own readers. The sidecar has these values too.
   bool IsMadeOfSmallValues(size_t i) const {
     const LeafInfo& leaf = base_->leaves()[i];
     return info_.format == "megatron-zarr" && leaf.kind == ValueKind::kObject &&
@@ -262,7 +262,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     return *base_->leaves()[leaves_[request.leaf].base].dtype;
   }
 
-  // Whether the base can return the elements in the requested form.
+  // Returns whether the base can return the elements in the requested form.
   bool CanPass(const ReadRequest& request) const {
     const DType dtype = *infos_[request.leaf].dtype;
     return request.target.dtype == dtype ||

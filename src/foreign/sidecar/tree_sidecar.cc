@@ -43,7 +43,8 @@ void PutText(std::string_view name, const std::string& text, Json& out) {
   if (!text.empty()) out[std::string(name)] = text;
 }
 
-// Writes which keys have this kind, one bool per key, unless no key has it.
+// Writes one bool per key: whether the key has this kind. Writes nothing if no
+// key has this kind.
 void PutKind(const char* name, const SidecarLeaf& leaf, KeyKind kind,
              Json& out) {
   Json flags = Json::array();
@@ -265,7 +266,8 @@ bool IsOneOf(DType dtype, std::initializer_list<DType> dtypes) {
   return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
 }
 
-// bool, integers of complete bytes, and the IEEE 754 floats.
+// Returns whether the dtype is bool, an integer of complete bytes, or an IEEE
+// 754 float.
 bool IsPlain(DType dtype) {
   return IsOneOf(dtype, {DType::kBool, DType::kInt8, DType::kInt16,
                          DType::kInt32, DType::kInt64, DType::kUint8,

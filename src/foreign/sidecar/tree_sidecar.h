@@ -1,11 +1,15 @@
 // The sidecar: everything about a tree that a foreign format cannot express, as
-// one JSON document next to or inside the checkpoint: key paths, kinds, dtypes
-// that the format lacks, small values, and order.
+// one JSON document next to or inside the checkpoint. It has key paths, kinds,
+// dtypes that the format lacks, small values, and order.
 //
-// Its place: safetensors: `__metadata__` (sharded: the index's "metadata")
-// under kSidecarKey; npz: the member kSidecarKey + ".json"; dcp and
-// megatron-zarr: the file kSidecarFile; Orbax: one of the item's own documents
-// (own_documents.h), under kSidecarKey.
+// Where it is:
+// - safetensors: `__metadata__`, or the index's "metadata" if there are several
+//   files, under kSidecarKey;
+// - npz: the member kSidecarKey + ".json";
+// - dcp and megatron-zarr: the file kSidecarFile;
+// - Orbax: one of the item's own documents (own_documents.h), under
+//   kSidecarKey.
+//
 // Thread-safety: pure functions of their arguments.
 // Errors: DataLoss for a text that is not a sidecar; FailedPrecondition for a
 // sidecar that does not fit the tensors, with how to read them without it.
@@ -33,9 +37,9 @@ struct SidecarLeaf {
   ValueKind kind = ValueKind::kArray;
   std::optional<DType> dtype;  // arrays and scalars
   Shape shape;
-  // The format's tensor whose bits are the elements (arrays, scalars) or the
-  // bytes of the text (other kinds; uint8 of one axis). If empty, the value is
-  // `text`.
+  // The name of the tensor whose bits are the elements (arrays, scalars) or the
+  // bytes of the text (other kinds; uint8 with one axis). If it is empty, the
+  // value is `text`.
   std::string stored;
   // Text, bytes, the element of a scalar, the torch file of an object.
   std::string text;
@@ -49,8 +53,8 @@ struct SidecarLeaf {
 
 struct TreeSidecar {
   std::vector<SidecarLeaf> leaves;  // in the order of leaves()
-  // The sidecar has only leaves that differ: every other tensor is a leaf as
-  // the format has it, in its place.
+  // The sidecar has only the leaves that differ. Every other tensor is a leaf
+  // in the form and at the place that it has in the format.
   bool is_partial = false;
   std::map<std::string, std::string> items;  // as CheckpointInfo::items
   // JSON texts, or empty, as in CheckpointInfo.
@@ -65,20 +69,21 @@ struct TreeSidecar {
 std::string SidecarText(const TreeSidecar& sidecar);
 Result<TreeSidecar> ParseSidecar(std::string_view text);
 
-// Returns a checkpoint with the leaves() of the sidecar; `base` is read through
-// it. Every tensor of `base` must be in the sidecar (unless that is partial)
-// and vice versa, with the same size.
+// Returns a checkpoint with the leaves of the sidecar, whose values are read
+// from `base`. Every tensor of `base` must be in the sidecar (unless the
+// sidecar is partial), and every tensor of the sidecar in `base`, with the same
+// size.
 Result<std::unique_ptr<Checkpoint>> WithSidecar(
     std::unique_ptr<Checkpoint> base, const TreeSidecar& sidecar);
 
-// Like WithSidecar, with the sidecar's text; `where` names the text in a parse
-// error.
+// Like WithSidecar, but parses the sidecar from `text`. `where` names the text
+// in a parse error.
 Result<std::unique_ptr<Checkpoint>> WithSidecarText(
     std::unique_ptr<Checkpoint> base, std::string_view text,
     std::string_view where);
 
-// Like WithSidecar, with the sidecar in the file kSidecarFile of `directory`;
-// returns `base` itself if there is no such file.
+// Like WithSidecar, but reads the sidecar from the file kSidecarFile of
+// `directory`. Returns `base` itself if there is no such file.
 Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
     std::unique_ptr<Checkpoint> base, const Place& directory);
 
@@ -91,11 +96,12 @@ struct StoredAs {
 
   bool operator==(const StoredAs&) const = default;
 };
-// `format` is a name as in CheckpointInfo::format. For "orbax", "ocdbt", …,
-// every dtype is stored as itself.
+// Returns how a format stores elements of `dtype`. `format` is a name as in
+// CheckpointInfo::format. For "orbax", "ocdbt", …, every dtype is stored as
+// itself.
 StoredAs StorableDType(std::string_view format, DType dtype);
 
-// `shape` with the last axis of `stored`.
+// Returns `shape` with the last axis of `stored`.
 Shape StorableShape(const StoredAs& stored, Shape shape);
 
 }  // namespace holdfast

@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// If holdfast has a kind for the value, sets kind and text of the leaf: None, a
+// Sets kind and text of the leaf, if holdfast has a kind for the value: None, a
 // bool, a float, an int of 64 bits, a complex number, a string, bytes, an empty
 // list, tuple or dict. Returns false for all other values.
 bool BecomeValue(const PickleValue& value, ExtentLeaf& leaf);

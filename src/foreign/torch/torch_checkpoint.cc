@@ -34,9 +34,9 @@ using pickle::Node;
 using pickle::NodeIndex;
 using pickle::NodeKind;
 
-// The names of all leaves, with the memory of each leaf, may be
-// kPickleExpansionMax times larger than the file, and at least this large in
-// any case.
+// The names of all leaves, and kLeafBytes for each leaf, may take
+// kPickleExpansionMax times the size of the file. They may always take
+// kNameBytesFree.
 constexpr uint64_t kNameBytesFree = uint64_t{64} << 20;
 constexpr uint64_t kLeafBytes = 256;
 
@@ -53,8 +53,8 @@ class MemoryReader final : public ArrayReader {
   const Array array_;
 };
 
-// The CRC check of a storage, which many tensors may share, and which runs
-// once.
+// The CRC check of a storage. Many tensors may share the storage, and the check
+// runs once.
 class StorageCheck {
  public:
   StorageCheck(Document document, pickle::StoragePlace place)
@@ -86,7 +86,8 @@ struct ModuleParts {
   std::vector<std::pair<std::string, NodeIndex>> entries;
 };
 
-// The keys and values of a dict or an OrderedDict; null for anything else.
+// Returns the keys and values of a dict or an OrderedDict; null for anything
+// else.
 const std::vector<NodeIndex>* MappingOf(const pickle::Program& program,
                                         const Node& node) {
   if (node.kind == NodeKind::kDict) return &node.children;
@@ -99,7 +100,7 @@ const std::vector<NodeIndex>* MappingOf(const pickle::Program& program,
   return is_plain ? &object.pairs : nullptr;
 }
 
-// The value of a string key; null if it is missing.
+// Returns the value of a string key; null if it is missing.
 const Node* MemberOf(const pickle::Program& program,
                      const std::vector<NodeIndex>& pairs,
                      std::string_view name) {
@@ -112,7 +113,7 @@ const Node* MemberOf(const pickle::Program& program,
   return nullptr;
 }
 
-// The strings in a set, as protocols 2 to 5 pickle it.
+// Returns the strings in a set, as protocols 2 to 5 pickle it.
 std::unordered_set<std::string_view> TextsOf(const pickle::Program& program,
                                              const Node* set) {
   std::unordered_set<std::string_view> texts;
@@ -128,7 +129,8 @@ std::unordered_set<std::string_view> TextsOf(const pickle::Program& program,
   return texts;
 }
 
-// The parts of an object whose state shows that it is a torch.nn.Module.
+// Returns the parts of an object whose state shows that it is a
+// torch.nn.Module; nullopt for any other object.
 std::optional<ModuleParts> ModuleOf(const pickle::Program& program,
                                     const Node& node) {
   if (node.kind != NodeKind::kObject) return std::nullopt;
@@ -199,16 +201,15 @@ class LeafMaker {
     return AddLeaf(index);
   }
 
-  // Visits the parts of its state_dict(); the rest of a module belongs to its
-  // program.
+  // Visits the parts of the module's state_dict(). Everything else in a module
+  // belongs to the program that defines it.
   Status VisitModule(NodeIndex index, const ModuleParts& module) {
     refused_.Tell(index);
     if (module_depth_ == 0) {
       const std::string name = ParamName(path_);
-      found_.notes.push_back(
-          (name.empty() ? "the value" : "leaf " + name) + " is a module (" +
-          module.class_name +
-          "), of which the parameters and buffers are read, and nothing else");
+      found_.notes.push_back((name.empty() ? "the value" : "leaf " + name) +
+                             " is a module (" + module.class_name +
+                             "); only its parameters and buffers are read");
     }
     const size_t leaf_count = found_.leaves.size();
     ++module_depth_;
@@ -223,7 +224,8 @@ class LeafMaker {
     return Status();
   }
 
-  // The keys and values of a dict or an OrderedDict that is not empty.
+  // Returns the keys and values of a dict or an OrderedDict; null if it is
+  // empty, or for anything else.
   const std::vector<NodeIndex>* PairsOf(const Node& node) const {
     const std::vector<NodeIndex>* pairs = MappingOf(program_, node);
     return pairs == nullptr || pairs->empty() ? nullptr : pairs;
@@ -237,7 +239,8 @@ class LeafMaker {
                              : std::string(key.text);
   }
 
-  // A tree has strings and integers as keys, and no duplicates.
+  // Returns whether the keys can be those of a tree: strings and integers,
+  // without duplicates.
   bool AreKeys(const std::vector<NodeIndex>& pairs) const {
     std::unordered_set<std::string> texts;
     for (size_t i = 0; i < pairs.size(); i += 2) {
@@ -268,8 +271,8 @@ class LeafMaker {
     return Status();
   }
 
-  // Values may be shared, and even contain themselves, so the expansion is
-  // bounded.
+  // Visits a child. Values may be shared, and even contain themselves, so the
+  // expansion is limited.
   Status VisitChild(KeyElement element, NodeIndex child) {
     path_bytes_ += element.key.size() + 1;
     name_bytes_ += path_bytes_ + kLeafBytes;
@@ -324,7 +327,8 @@ class LeafMaker {
     return Status();
   }
 
-  // Omitted parts of a tensor (hooks, attributes) do not affect it.
+  // Fills a leaf with a tensor. Parts that are left out (hooks, attributes) do
+  // not affect the tensor's elements.
   Status Fill(NodeIndex index, ExtentLeaf& leaf) {
     const Node& node = program_.node(index);
     leaf.info.kind = ValueKind::kArray;
@@ -396,7 +400,7 @@ class LeafMaker {
     }
   }
 
-  // For values that need no elements of tensors.
+  // Makes a leaf of a value without tensors. Returns false for any other value.
   bool BecomeSmall(NodeIndex index, ExtentLeaf& leaf) const {
     const Node& node = program_.node(index);
     const bool may_hold_tensors = node.kind == NodeKind::kObject
@@ -476,7 +480,8 @@ Result<std::unique_ptr<Checkpoint>> OpenFile(const Place& place, bool verify) {
                               std::move(found.leaves));
 }
 
-// A model in several files: those of an index, or those whose names form a set.
+// A model in several files: the files of an index, or files whose names form a
+// set.
 struct TorchFiles {
   Place named;  // the index, or the directory
   Place directory;
@@ -500,7 +505,7 @@ Status AddLeavesOf(Store& store, const TorchFiles& set, const std::string& name,
     notes.push_back(name + ": " + std::move(note));
   }
   for (ExtentLeaf& leaf : file.leaves) {
-    // The file has no tensors.
+    // A file without tensors has one such leaf.
     if (leaf.info.name.empty() && IsEmptyKind(leaf.info.kind)) continue;
     HF_RETURN_IF_ERROR(
         found.Add(leaf.info.name, name, set.index ? &*set.index : nullptr));
@@ -548,8 +553,8 @@ Result<TorchFiles> SetOfIndex(const Place& file) {
   return set;
 }
 
-// The files that a directory, or the path of an index, stands for; nullopt for
-// a file.
+// Returns the files of a directory or of an index; nullopt if `place` is a
+// single file.
 Result<std::optional<TorchFiles>> FindSet(const Place& place) {
   if (IsIndex(place)) {
     HF_ASSIGN_OR_RETURN(TorchFiles set, SetOfIndex(place));
@@ -575,7 +580,7 @@ Result<std::optional<TorchFiles>> FindSet(const Place& place) {
   return std::optional(std::move(set));
 }
 
-// Whether each member of the file has a CRC.
+// Returns whether each member of the file has a CRC.
 Result<bool> HasChecksums(const Place& file) {
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store,
                       MakeFileSet({{file.name(), file}}));

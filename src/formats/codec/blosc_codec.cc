@@ -25,7 +25,7 @@ constexpr size_t kCompressedBytesMin = 128;
 constexpr size_t kStreamCountMax = 16;
 
 // No compressor in blosc expands a byte more than zstd, whose run of 128 KiB
-// takes 4 bytes (and the block before it is never empty).
+// takes 4 bytes (the block before the run is never empty).
 constexpr uint64_t kDecodeFactorMax = 32768;
 
 Status BloscDamage(const std::string& what) {
@@ -140,8 +140,8 @@ class BloscDecoder {
     return Status();
   }
 
-  // Decodes planes straight to items. Returns false if the block is not of
-  // planes.
+  // Decodes planes straight to items. Returns false if the block does not
+  // consist of planes.
   bool DecodesAsPlanes(size_t at, std::span<char> out) {
     if (header_.compressor != BloscCompressor::kZstd ||
         !header_.shuffles_bytes() || StreamCount(out.size()) != 1 ||
@@ -174,7 +174,8 @@ class BloscDecoder {
   }
 
   Status DecodeStream(std::string_view stream, std::span<char> out) {
-    // c-blosc stores a stream that would not shrink; only its size says so.
+    // c-blosc stores a stream that would not shrink; only the stream's size
+    // shows this.
     if (stream.size() == out.size()) {
       std::memcpy(out.data(), stream.data(), out.size());
       return Status();
@@ -273,7 +274,7 @@ class BloscEncoder {
     for (size_t block = 0; block < header_.block_count(); ++block) {
       HF_RETURN_IF_ERROR(context_.impl().CheckCancel());
       const size_t word_at = kBloscHeaderBytes + block * kBloscWordBytes;
-      // An encoding that reaches the size of the stored form is abandoned.
+      // Abandons an encoding that has reached the size of the stored form.
       if (at_ >= out_.size()) return false;
       StoreBloscWord(at_, out_.data() + word_at);
       HF_ASSIGN_OR_RETURN(const bool fits, EncodeBlock(block));
@@ -421,7 +422,7 @@ Result<Bytes> BloscCodec::DecodeBounded(std::string_view in,
     return DecodedSizeError("blosc container", decoded_bytes_max,
                             decoded_bytes);
   }
-  // The claim in the header justifies no memory: a header of 16 bytes may claim
+  // The size in the header justifies no memory: a header of 16 bytes may claim
   // 2 GiB.
   if (decoded_bytes > DecodedBytesMax(in)) {
     return DecodedSizeError("blosc container", decoded_bytes,

@@ -1,9 +1,9 @@
-// The blosc codec: one chunk is one blosc 1.x container, which names its own
-// compressor, shuffle and sizes in a 16-byte header.
+// The blosc codec: one chunk is one blosc 1.x container, whose 16-byte header
+// names its compressor, shuffle and sizes.
 //
-// This code writes and reads containers itself rather than call c-blosc, which
-// does not check whether it got the memory that it asks for. Its bytes equal
-// c-blosc's, except for blosclz and planes (blosc_planes.h).
+// This code writes and reads containers itself instead of calling c-blosc,
+// which does not check whether it got the memory that it requested. Its bytes
+// equal c-blosc's, except for blosclz and planes (blosc_planes.h).
 // Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
 // Errors: DataLoss for a container that is damaged or decodes to another size;
 // InvalidArgument for chunks above 2 GiB, which the format cannot hold;
@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-// blosclz, lz4, lz4hc, snappy, zlib or zstd.
+// Returns true for blosclz, lz4, lz4hc, snappy, zlib and zstd.
 bool IsBloscCompressorName(std::string_view cname);
 
 class BloscCodec : public BytesCodec {

@@ -125,8 +125,8 @@ TEST(BloscCodecTest, TheHeaderHasTheTypeSize) {
 }
 
 TEST(BloscCodecTest, BitShuffleSavesOnWeights) {
-  // The reason for compression="fast": the result is smaller than zstd's
-  // (0.780, 0.923).
+  // The result is smaller than zstd's (0.780, 0.923), which is why
+  // compression="fast" uses bit shuffle.
   const auto bf16 = MustMake(BloscParams{"lz4", 5, 2, 0, 0}, 2);
   EXPECT_LT(MustEncode(*bf16, NormalBfloat16s(1 << 20, 1)).size(),
             0.765 * (1 << 20));

@@ -23,11 +23,12 @@ Vector HighInterleaved(Vector a, Vector b) {
                                  29, 14, 30, 15, 31);
 }
 
-// Moves each byte of all the vectors from index i to the index that is i with
-// its bits rotated left `kRounds` times. So 16 items of kCount bytes (index:
-// item, byte) become kCount vectors, one for each byte (index: byte, item), in
-// 4 rounds, since 16 lanes need 4 bits; log2(kCount) rounds restore the items.
-// Unrolled, so that the vectors stay in registers: a third fewer instructions.
+// Moves each byte of all the vectors from index i to the index that results
+// from rotating the bits of i left `kRounds` times. So 4 rounds turn 16 items
+// of kCount bytes (index: item, byte) into kCount vectors, one for each byte
+// (index: byte, item), because 16 lanes need 4 bits. log2(kCount) rounds
+// restore the items. The loops are unrolled, so that the vectors stay in
+// registers: a third fewer instructions.
 template <int kRounds, size_t kCount>
 [[gnu::always_inline]] inline void RotateIndexes(Vector (&v)[kCount]) {
   if constexpr (kRounds > 0) {
@@ -43,7 +44,7 @@ template <int kRounds, size_t kCount>
   }
 }
 
-// Shuffles the items of `in` from `first` on, one at a time. These are the rest
+// Shuffles the items of `in` from `first` on, one at a time. They are the rest
 // that does not fill a vector.
 void ShuffleItems(size_t item_bytes, size_t first, size_t item_count,
                   const char* in, char* out) {

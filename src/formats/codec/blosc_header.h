@@ -1,10 +1,10 @@
 // The head of a blosc 1 container, shared by its reader and writers.
 //
-// A container is a header, followed either by the elements as they are or by
-// the offset of each block and the blocks. Each block is filtered separately,
-// and is one stream, or one stream for each byte of an item. A stream is its
-// size and its bytes, which are compressed unless the size equals the decoded
-// size.
+// A container is a header, followed by the unchanged elements, or by the offset
+// of each block and then the blocks. Each block is filtered separately, and
+// consists of one stream, or of one stream for each byte of an item. A stream
+// is its size and then its bytes, which are compressed unless the size equals
+// the decoded size.
 // Thread-safety: plain data and pure functions. Units: bytes.
 #pragma once
 
@@ -52,8 +52,8 @@ struct BloscHeader {
   bool shuffles_bytes() const {
     return Has(kBloscByteShuffle) && item_bytes > 1;
   }
+  // Returns whether the bits of a block of `byte_count` bytes are shuffled.
   // c-blosc does not shuffle the bits of a block that is smaller than one item.
-  // `byte_count` is the size of the block.
   bool ShufflesBits(size_t byte_count) const {
     return Has(kBloscBitShuffle) && byte_count >= item_bytes;
   }

@@ -24,18 +24,18 @@
 namespace holdfast {
 namespace {
 
-// A plane is at most one zstd block. Larger blocks would save nothing; smaller
-// blocks let slices decode less, but repeat trees and headers.
+// A plane is at most one zstd block. Larger blocks would save nothing. Smaller
+// blocks would let slices decode less, but would repeat trees and headers.
 constexpr size_t kPlaneBytesMax = kZstdBlockBytesMax;
 
 // How planes are searched for strings at the lowest level. In planes of
 // exponents, strings of up to 6 bytes repeat by chance, and a reference to such
 // a string takes more room than its Huffman codes. Planes of mantissas are
-// noise, which is skipped. Trained weights, moments and embeddings shrink about
-// as much as with zstd level 1 and its own choices (0.665, 0.826 and 0.501 of
-// raw; zstd: 0.683, 0.824 and 0.481) in 0.5 to 0.65 of the time. Small blocks,
-// which take almost no time, are searched well: counters and tables of indices
-// are small.
+// noise, which the search skips. Trained weights, moments and embeddings shrink
+// about as much as with zstd level 1 and its own choices (0.665, 0.826 and
+// 0.501 of raw; zstd: 0.683, 0.824 and 0.481) in 0.5 to 0.65 of the time. Small
+// blocks, such as counters and tables of indices, take almost no time, so they
+// are searched well.
 constexpr int kSearchLevel = -8;
 constexpr size_t kSearchedWellBytesMax = size_t{128} << 10;
 constexpr int kSearchBytesMin = 7;
@@ -45,8 +45,9 @@ size_t BlockBytesFor(size_t decoded_bytes, size_t item_bytes) {
                           std::min(decoded_bytes, kPlaneBytesMax * item_bytes));
 }
 
-// A frame, its size and its offset, with all planes stored; an empty block (see
-// MakeLonger) and a rest that is smaller than an item.
+// Returns the bytes that a block takes besides its planes, all stored: a frame,
+// its size and its offset, an empty block (see MakeLonger), and a rest that is
+// smaller than an item.
 size_t BlockOverheadBytes(size_t item_bytes) {
   return 2 * kBloscWordBytes + kZstdHeaderBytesMax + kZstdChecksumBytes +
          (item_bytes + 2) * kZstdBlockHeaderBytes;
@@ -64,8 +65,8 @@ class PlanesEncoder {
 
   Result<size_t> Encode(std::string_view in) {
     at_ = kBloscHeaderBytes + header_.block_count() * kBloscWordBytes;
-    // Repeated strings already show among the items. Only if they do is each
-    // block examined.
+    // If strings repeat, the items already show it. Only then is each block
+    // examined.
     may_search_ = MatchSavingOf(in) >= kMatchSavingMin || HasDistantRepeat(in);
     HF_RETURN_IF_ERROR(
         ReserveOrFail(header_.block_bytes, context_.impl().filter));
@@ -107,9 +108,9 @@ class PlanesEncoder {
     return EstimateMatchSaving(in, context_, kSearchLevel, kSearchBytesMin);
   }
 
-  // The saving of coding bytes one by one, if a search for strings may save
-  // more; 1 if it will not. If the last search paid off, that question is
-  // skipped, because answering it costs a quarter of a search.
+  // Returns the saving of coding bytes one by one, if a search for strings may
+  // save more; otherwise 1. If the last search paid off, the estimate for
+  // strings is skipped, because it costs a quarter of a search.
   double SavingToBeat(std::string_view planes) const {
     if (has_found_) return EstimateLiteralSaving(planes);
     const double match_saving = MatchSavingOf(planes);
@@ -139,7 +140,7 @@ class PlanesEncoder {
       (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_literalCompressionMode,
                                    ZSTD_ps_enable);
     }
-    // A frame as large as its content would be read as the content.
+    // A frame as large as its content would be taken for the content itself.
     const auto bytes_max =
         std::min(planes.size() - 1,
                  static_cast<size_t>(static_cast<double>(planes.size()) *
@@ -176,8 +177,8 @@ class PlanesEncoder {
     return p - frame + kZstdChecksumBytes;
   }
 
-  // A frame as large as its content would be read as the content. An additional
-  // empty block makes the sizes differ.
+  // Adds an empty block, so that the frame is not as large as its content. A
+  // reader would take such a frame for the content itself.
   static char* MakeLonger(char* last_block, char* end) {
     *last_block = static_cast<char>(*last_block & ~1);
     return end +
@@ -250,7 +251,8 @@ class PlanesDecoder {
     return decoded_bytes == out_.size() && reader.rest().size() == rest_bytes;
   }
 
-  // A stored plane stays where it is; any other block is decoded into scratch.
+  // Takes the next block. A stored plane stays where it is; any other block is
+  // decoded into scratch.
   bool TakeBlock(const LiteralBlock& block, size_t at, bool hashes) {
     const bool is_plane =
         block.kind == LiteralBlock::Kind::kRaw && plane_bytes_ > 0 &&

@@ -20,8 +20,8 @@ std::shared_ptr<const BytesCodec> Planes(size_t item_bytes) {
   return MustMake(BloscParams{"zstd", 1, 1, 0, item_bytes, true}, item_bytes);
 }
 
-// The entropy of the planes of all items, each plane by itself: the limit of
-// order-0 coding.
+// Returns the entropy of all items' planes, each plane by itself, which is the
+// limit of order-0 coding.
 double PlaneEntropyBytes(std::string_view items, size_t item_bytes) {
   double bits = 0;
   for (size_t k = 0; k < item_bytes; ++k) {
@@ -132,8 +132,8 @@ TEST(BloscPlanesTest, WhatRepeatsBecomesSmall) {
   };
   EXPECT_LT(size(std::string(kMany, '\0')), 300u);
   EXPECT_LT(size(Repeated(NormalFloats(5000, 7), kMany)), 30000u);
-  // Half is zeros, which cost next to nothing; the rest costs what it would
-  // cost by itself.
+  // Half of the bytes are zeros, which cost next to nothing. The rest costs
+  // what it would cost by itself.
   std::string halves = NormalFloats(kMany, 5);
   std::fill_n(halves.begin(), kMany / 2, '\0');
   EXPECT_LT(static_cast<double>(size(halves)), 0.43 * kMany);
@@ -143,8 +143,8 @@ TEST(BloscPlanesTest, WhatRepeatsBecomesSmall) {
 }
 
 TEST(BloscPlanesTest, AFrameOfTheSizeOfItsContentIsMadeLonger) {
-  // Sizes of noise whose frame could be as large as the block. No such frame
-  // may be read as stored bytes.
+  // Tries sizes of noise whose frame could be as large as the block. No such
+  // frame may be read as stored bytes.
   const auto codec = Planes(2);
   for (size_t coded_bytes = 0; coded_bytes < 400; ++coded_bytes) {
     std::string bytes = RandomBytes(2048, 9);

@@ -27,7 +27,8 @@ Status NoMemoryFor(BloscCompressor compressor) {
                                 std::string(BloscFormatName(compressor)));
 }
 
-// LZ4 uses ints for its results and sizes; blosc's streams are smaller.
+// Converts a size that LZ4 returns. LZ4 uses ints for sizes, which are enough
+// for blosc's streams.
 size_t SizeOfLz4(int result) {
   return result > 0 ? static_cast<size_t>(result) : 0;
 }

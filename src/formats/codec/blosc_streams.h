@@ -26,21 +26,21 @@ enum class BloscCompressor : uint8_t {
 
 std::optional<BloscCompressor> BloscCompressorNamed(std::string_view cname);
 
-// The compressor's number in the header. LZ4HC is written as LZ4.
+// Returns the compressor's number in the header. LZ4HC is written as LZ4.
 uint8_t BloscFormatOf(BloscCompressor compressor);
 std::optional<BloscCompressor> BloscCompressorOfFormat(uint8_t format);
 std::string_view BloscFormatName(BloscCompressor compressor);
 
-// The output size that snappy requires.
+// Returns the output size that snappy requires.
 size_t SnappyBytesMax(size_t decoded_bytes);
 
-// Returns the number of bytes written, or 0 when they would not fit into `out`.
-// `level` is blosc's, 1 to 9.
+// Returns the number of bytes written, or 0 if they would not fit into `out`.
+// `level` is blosc's level, 1 to 9.
 Result<size_t> CompressBloscStream(BloscCompressor compressor, int level,
                                    std::string_view in, std::span<char> out,
                                    CodecContext& context);
 
-// Whether `in` decodes to exactly out.size() bytes.
+// Returns whether `in` decodes to exactly out.size() bytes.
 Result<bool> DecompressBloscStream(BloscCompressor compressor,
                                    std::string_view in, std::span<char> out,
                                    CodecContext& context);

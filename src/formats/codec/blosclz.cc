@@ -12,7 +12,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kLiteralsMax = 32;
-// The distance of a near match takes two bytes, that of a far match four.
+// The distance of a near match takes two bytes. The distance of a far match
+// takes four.
 constexpr size_t kNearDistanceMax = 8191;
 constexpr size_t kDistanceMax = kNearDistanceMax + 65535;
 constexpr size_t kMatchBytesMin = 5;
@@ -174,7 +175,7 @@ size_t CompressBlosclz(std::string_view in, std::span<char> out) {
   BlosclzWriter writer(out);
   std::array<uint32_t, size_t{1} << kHashBits> last_at{};  // by hash
   // The last bytes are literals, as the format requires, so that a reader may
-  // copy in words.
+  // copy word by word.
   const size_t end = in.size() - kLastLiterals;
   size_t literals_at = 0;
   size_t at = 1;  // the stream begins with a literal

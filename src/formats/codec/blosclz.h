@@ -12,10 +12,10 @@
 
 namespace holdfast {
 
-// Returns the number of bytes written, or 0 when they would not fit into `out`.
+// Returns the number of bytes written, or 0 if they would not fit into `out`.
 size_t CompressBlosclz(std::string_view in, std::span<char> out);
 
-// Whether `in` decodes to exactly out.size() bytes.
+// Returns whether `in` decodes to exactly out.size() bytes.
 bool DecompressBlosclz(std::string_view in, std::span<char> out);
 
 }  // namespace holdfast

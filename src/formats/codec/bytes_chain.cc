@@ -12,7 +12,8 @@
 namespace holdfast {
 namespace {
 
-// Bounds on the encoded size before each codec; [0] is the decoded size itself.
+// Returns bounds on the encoded size before each codec; [0] is the decoded size
+// itself.
 std::vector<size_t> StageBytesMax(BytesCodecSpan codecs, size_t decoded_bytes) {
   std::vector<size_t> bounds = {decoded_bytes};
   for (const auto& codec : codecs) {

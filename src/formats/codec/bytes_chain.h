@@ -1,6 +1,6 @@
-// Chains of bytes->bytes codecs: encoding and decoding.
+// Encodes and decodes with chains of bytes->bytes codecs.
 //
-// Thread-safety: pure but for the context, whose `stages` are used.
+// Thread-safety: pure, except that it uses the context's `stages`.
 // Ownership: inputs are borrowed. Units: bytes. Errors: those of the codecs.
 #pragma once
 
@@ -23,12 +23,13 @@ Result<EncodedChunk> EncodeBytesChain(BytesCodecSpan codecs,
                                       std::string_view in, size_t spare_bytes,
                                       CodecContext& context);
 
-// True when decoding only checks and cuts: there is no codec, or only crc32c.
+// Returns true if decoding only checks and cuts: there is no codec, or only
+// crc32c.
 bool DecodesInPlace(BytesCodecSpan codecs);
 
 // Returns the decoded bytes as a slice of `in`. REQUIRES:
-// DecodesInPlace(codecs). Errors: DataLoss unless there are exactly
-// `decoded_bytes` of them.
+// DecodesInPlace(codecs). Errors: DataLoss unless the result has exactly
+// `decoded_bytes` bytes.
 Result<std::string_view> DecodeInPlace(BytesCodecSpan codecs,
                                        std::string_view in,
                                        size_t decoded_bytes,

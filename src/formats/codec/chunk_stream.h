@@ -1,10 +1,11 @@
-// Chunks that are too large to hold in memory, encoded and decoded piece by
-// piece: the sources and targets of elements and of encoded bytes.
+// Encodes and decodes chunks piece by piece, for chunks that are too large to
+// hold in memory. This header has the sources and targets of elements and of
+// encoded bytes.
 //
 // A piece is a run of complete rows (RowPieceShape). In C order, pieces follow
 // each other in the contiguous chunk.
-// Thread-safety: one thread at a time. Ownership: memory that is passed is
-// borrowed for the call, unless the comment says that it stays.
+// Thread-safety: one thread at a time. Ownership: memory passed to a call is
+// borrowed for that call, unless a comment says that it stays.
 // Units: bytes; boxes in elements, within the chunk.
 // Errors: those of the implementations; an error ends the stream.
 #pragma once
@@ -27,14 +28,14 @@ using WriteFn = std::function<Status(std::span<const std::string_view> pieces)>;
 struct ChunkElements {
   DType dtype = DType::kUint8;
   Shape shape;
-  // The elements, in memory that stays until the chunk is encoded. If its data
-  // is null, `copy` fetches them.
+  // The elements, in memory that stays until the chunk is encoded. If the
+  // view's data is null, `copy` fetches the elements.
   ConstArrayView view;
   // Copies the elements at `box` into `target`.
   std::function<Status(const Box& box, const ArrayView& target)> copy;
-  // Unless empty, called with what `copy` returned for the encoded bytes, each
-  // element once. (`copy` also fetches samples, from which a strategy is
-  // chosen.)
+  // Unless empty, is called with the elements that `copy` returned for the
+  // encoded bytes, once for each element. (`copy` also fetches samples to
+  // choose a strategy.)
   std::function<void(const Box& box, const ConstArrayView& elements)> passed =
       {};
 };
@@ -77,21 +78,23 @@ struct DecodedTarget {
   Box part;
 };
 
-// Decoded bytes on their way to a target, in order. Used by codecs.
+// Decoded bytes on their way to a target, in order. Codecs use this.
 class DecodedSink {
  public:
   virtual ~DecodedSink() = default;
   virtual uint64_t byte_count() const = 0;
-  // Memory for all bytes. If null, they are written piece by piece.
+  // Returns memory for all bytes. If null, the bytes are written piece by
+  // piece.
   virtual char* whole() = 0;
-  // Memory of the next piece; empty after the last. REQUIRES: no whole().
+  // Returns memory for the next piece, or an empty span after the last piece.
+  // REQUIRES: whole() is null.
   virtual std::span<char> NextPiece() = 0;
   // Consumes the piece that NextPiece returned, which is now full.
   virtual Status TakePiece() = 0;
 };
 
-// Returns the next bytes of a stream, valid until the next call; empty at its
-// end.
+// Returns the next bytes of a stream, valid until the next call, or an empty
+// view at the end.
 using NextBytesFn = std::function<Result<std::string_view>()>;
 
 }  // namespace holdfast

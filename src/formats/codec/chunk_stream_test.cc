@@ -63,7 +63,8 @@ std::string Encoded(const Chain& chain, const ConstArrayView& view) {
   return Join(*chunk);
 }
 
-// If `in_place`, the elements are in memory; otherwise `copy` fetches them.
+// Encodes in pieces. If `in_place`, the elements are in memory; otherwise
+// `copy` fetches them.
 std::string Streamed(const Chain& chain, const ConstArrayView& view,
                      bool in_place, size_t piece_bytes = kPieceBytes) {
   CodecContext context;
@@ -98,7 +99,7 @@ std::string DecodedWhole(const Chain& chain, std::string_view encoded) {
   return status.ok() ? out : status.ToString();
 }
 
-// Decodes into one block of memory, or in pieces.
+// Decodes the stream into one block of memory, or in pieces.
 std::string DecodedStream(const Chain& chain, std::string_view encoded,
                           bool in_pieces) {
   std::string out(ElementCount(chain.shape) * DTypeBytes(chain.dtype), '\x55');
@@ -213,7 +214,7 @@ TEST(DecodeStreamTest, OnlyTheWantedPartIsTaken) {
   EXPECT_EQ(taken, 800 * 20);
 }
 
-// Any damage gives Decode's message, whatever path the stream takes.
+// Any damage gives Decode's message, no matter how the stream decodes.
 TEST(DecodeStreamTest, DamageHasTheTextsOfDecode) {
   for (const auto& codecs : {kNoCodec, kZstd}) {
     const Chain chain{{777'777}, DType::kUint8, codecs};
@@ -353,7 +354,7 @@ TEST(EncodeStreamTest, AFailedWriteEndsTheStream) {
         context);
     EXPECT_EQ(status.message(), "disk full");
     EXPECT_EQ(calls, 1);
-    // The context is as good as new.
+    // The context can still be used.
     EXPECT_TRUE(Join(*codec->Encode(view, context)) == Encoded(chain, view));
   }
 }

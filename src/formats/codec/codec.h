@@ -34,13 +34,14 @@ class CodecContext {
   CodecContext(const CodecContext&) = delete;
   CodecContext& operator=(const CodecContext&) = delete;
 
-  // Large zstd frames check this token between pieces, and end as Cancelled.
-  // Borrowed; with null (the default), the work is never cancelled.
+  // Large zstd frames check this token between pieces and fail with Cancelled.
+  // The token is borrowed. With null (the default), the work is never
+  // cancelled.
   void set_cancel(const CancelToken* cancel);
 
   // If true, the caller has compared all bytes to decode with a checksum of its
-  // own, so codecs need not compare the checksums inside their streams. If
-  // false (the default), they compare them.
+  // own, so codecs need not check the checksums inside their streams. If false
+  // (the default), they check these.
   void set_bytes_are_known(bool are_known);
 
   // Frees scratch buffers of more than `kept_bytes_max` bytes.
@@ -84,8 +85,8 @@ struct BloscParams {
   size_t blocksize = 0;
   size_t typesize = 0;  // 0: the item size of the array
   // Writes frames of byte planes (blosc_planes.h), which any reader of blosc
-  // accepts; needs zstd and byte shuffle. A property of the streams, for which
-  // zarr metadata have no field.
+  // accepts. Needs zstd and byte shuffle. This is a property of the streams;
+  // zarr metadata have no field for it.
   bool planes = false;
   bool operator==(const BloscParams&) const = default;
 };
@@ -110,14 +111,15 @@ struct DecodedRange {
 class BytesCodec {
  public:
   virtual ~BytesCodec() = default;
-  // "zstd", "blosc", "gzip", "zlib", "crc32c".
+  // Returns "zstd", "blosc", "gzip", "zlib" or "crc32c".
   virtual std::string_view name() const = 0;
   virtual size_t EncodedBytesMax(size_t decoded_bytes) const = 0;
-  // The most bytes that `in` can decode to, and so the memory that it
-  // justifies. It is judged by the size of `in`, not by the sizes that `in`
-  // claims.
+  // Returns the most bytes that `in` can decode to, and so the memory that it
+  // justifies. The result depends on the size of `in`, not on the sizes that
+  // `in` claims.
   virtual uint64_t DecodedBytesMax(std::string_view in) const = 0;
-  // Returns the bytes written. REQUIRES: out.size() >= EncodedBytesMax.
+  // Returns the number of bytes written. REQUIRES: out.size() >=
+  // EncodedBytesMax.
   virtual Result<size_t> Encode(std::string_view in, std::span<char> out,
                                 CodecContext& context) const = 0;
   // Decodes one complete stream to exactly out.size() bytes. A shorter, longer
@@ -139,13 +141,13 @@ class BytesCodec {
                                       CodecContext& context) const = 0;
 };
 
-// `item_bytes` is the element size of the array (blosc's typesize).
+// `item_bytes` is the array's element size (blosc's typesize).
 // Errors: InvalidArgument for a parameter outside its range, with its name.
 Result<std::shared_ptr<const BytesCodec>> MakeBytesCodec(
     const BytesCodecParams& params, size_t item_bytes);
 
 // The encoded bytes of one chunk: the concatenation of `pieces`. Pieces point
-// into `storage`, or into the memory of the array if nothing had to be copied.
+// into `storage`, or into the memory of the array, if nothing had to be copied.
 struct EncodedChunk {
   Buffer storage;
   std::vector<std::string_view> pieces;
@@ -171,9 +173,9 @@ class ChunkCodec {
                         const ArrayView& target,
                         CodecContext& context) const = 0;
 
-  // Whether chunks can be encoded and decoded in pieces: blosc, gzip and chains
-  // of several codecs need the complete chunk. If false, the two functions
-  // below must not be called.
+  // Returns whether chunks can be encoded and decoded in pieces. blosc, gzip
+  // and chains of several codecs need the complete chunk. If false, the two
+  // functions below must not be called.
   virtual bool is_streamable() const = 0;
 
   // Like Encode, but holds about 2 x `piece_bytes` at a time. The bytes depend
@@ -184,9 +186,8 @@ class ChunkCodec {
                               CodecContext& context) const = 0;
 
   // Like Decode, with the same errors, but reads windows of `piece_bytes`.
-  // Returns false, without having read anything into the target, when the
-  // stored bytes need more memory than a stream should use: call Decode
-  // instead.
+  // Returns false, without having read anything into the target, if the stored
+  // bytes need more memory than a stream should use; then call Decode.
   virtual Result<bool> DecodeStream(EncodedSource& encoded, size_t piece_bytes,
                                     const DecodedTarget& target,
                                     CodecContext& context) const = 0;

@@ -21,7 +21,7 @@ inline std::string RandomBytes(size_t byte_count, uint32_t seed) {
   return bytes;
 }
 
-// Short runs and repeats, which every compressor can shrink.
+// Returns short runs and repeats, which every compressor can shrink.
 inline std::string PatternBytes(size_t byte_count, uint32_t seed) {
   std::mt19937 random(seed);
   std::string bytes;
@@ -33,8 +33,8 @@ inline std::string PatternBytes(size_t byte_count, uint32_t seed) {
   return bytes;
 }
 
-// Weights from N(0, 0.02). bfloat16 values are truncated, not rounded, which
-// makes no difference to a compressor.
+// Returns float32 weights from N(0, 0.02). NormalBfloat16s truncates them
+// instead of rounding, which makes no difference to a compressor.
 inline std::string NormalFloats(size_t byte_count, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0, 0.02F);

@@ -20,7 +20,8 @@ constexpr size_t kRepeatSearchBytes = size_t{64} << 10;
 
 using Histogram = std::array<uint16_t, 256>;
 
-// Four tables, so that runs of equal bytes do not wait for the same counter.
+// Uses four tables, so that runs of equal bytes do not wait for the same
+// counter.
 Histogram CountWindow(std::string_view window) {
   std::array<Histogram, 4> counts{};
   size_t i = 0;
@@ -35,7 +36,7 @@ Histogram CountWindow(std::string_view window) {
   return counts[0];
 }
 
-// c * log2(c) for every possible count in a window.
+// Returns c * log2(c) for every possible count in a window.
 const std::array<float, kWindowBytes + 1>& CountLogTable() {
   static const auto table = [] {
     std::array<float, kWindowBytes + 1> logs{};
@@ -47,12 +48,12 @@ const std::array<float, kWindowBytes + 1>& CountLogTable() {
   return table;
 }
 
-// Created before there are threads: if a thread forked while another one
-// created the table, the child would wait for it forever.
+// Created before threads start: if a thread forked while another one created
+// the table, the child would wait for it forever.
 [[maybe_unused]] const auto& count_logs_made_at_start = CountLogTable();
 
-// The fraction of the window that order-0 entropy coding saves, with the
-// correction of Miller and Madow. Without it, a window of 4096 random bytes
+// Returns the fraction of the window that order-0 entropy coding saves, with
+// the correction of Miller and Madow. Without it, a window of 4096 random bytes
 // would look 0.6 % compressible. Each `block_bytes` bytes share one Huffman
 // table of about 4 bits per symbol.
 double WindowSaving(std::string_view window, size_t block_bytes) {
@@ -89,7 +90,7 @@ bool ComesAgain(std::string_view in, size_t probe) {
   const auto word = LoadLittle<uint64_t>(in.data() + probe);
   const std::string_view rest =
       in.substr(probe + 8, std::min(kRepeatSearchBytes, in.size() - probe - 8));
-  // There is no early exit, so that the compiler can vectorise the loop.
+  // There is no early exit, so that the compiler can vectorize the loop.
   bool found = false;
   for (size_t i = 0; i + 8 <= rest.size(); i += 8) {
     found |= LoadLittle<uint64_t>(rest.data() + i) == word;

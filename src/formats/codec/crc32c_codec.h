@@ -29,9 +29,9 @@ class Crc32cCodec : public BytesCodec {
                               CodecContext& context) const override;
 };
 
-// Appends the digest of chunk.pieces as one more piece, at the end of
-// chunk.storage, like Encode but without copying. REQUIRES: no piece uses the 4
-// bytes of storage at `storage_offset`.
+// Appends the digest of chunk.pieces as one more piece, stored at the end of
+// chunk.storage. Gives the same bytes as Encode, without copying. REQUIRES: no
+// piece uses the 4 bytes of storage at `storage_offset`.
 void AppendCrc32cPiece(size_t storage_offset, EncodedChunk& chunk);
 
 }  // namespace holdfast

@@ -26,7 +26,8 @@ int WindowBits(const GzipParams& params) {
   return params.zlib_header ? kWindowBits : kGzipWindowBits;
 }
 
-// zlib counts in 32 bits; larger buffers are passed in parts.
+// Returns the size of the next part of a buffer. zlib counts in 32 bits, so it
+// gets larger buffers in parts.
 uInt TakePart(size_t& left) {
   const size_t part =
       std::min<size_t>(left, std::numeric_limits<uInt>::max() / 2);
@@ -39,8 +40,9 @@ void Refill(z_stream& stream, size_t& in_left, size_t& out_left) {
   if (stream.avail_out == 0) stream.avail_out = TakePart(out_left);
 }
 
-// zlib refuses null pointers even for empty buffers. The stream's own address
-// works instead, since nothing is read from it or written to it.
+// Points the stream at the buffers. zlib refuses null pointers even for empty
+// buffers, so these get the stream's own address: nothing is read from it or
+// written to it.
 void Attach(z_stream& stream, std::string_view in, std::span<char> out) {
   auto* const unused = reinterpret_cast<Bytef*>(&stream);
   stream.next_in = in.empty()
@@ -124,7 +126,7 @@ Result<size_t> GzipCodec::Inflate(std::string_view in,
   }
   if (code != Z_STREAM_END) return DataError(reason);
   if (unread_bytes > 0) {
-    return DataError("bytes behind the stream (got " +
+    return DataError("bytes after the stream (got " +
                      std::to_string(unread_bytes) + ", want 0)");
   }
   return decoded_bytes;

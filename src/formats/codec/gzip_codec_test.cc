@@ -51,7 +51,7 @@ TEST_P(GzipCodecTest, RejectsAnotherSize) {
 TEST_P(GzipCodecTest, RejectsBytesBehindTheStream) {
   const std::string encoded = MustEncode(Codec(), "hello");
   EXPECT_THAT(TryDecode(Codec(), encoded + '\0', 5).status().ToString(),
-              HasSubstr("bytes behind the stream (got 1, want 0)"));
+              HasSubstr("bytes after the stream (got 1, want 0)"));
   EXPECT_EQ(DecodeCode(Codec(), encoded + encoded, 5), StatusCode::kDataLoss);
   EXPECT_EQ(DecodeCode(Codec(), encoded + encoded, 10), StatusCode::kDataLoss);
 }

@@ -26,13 +26,13 @@ constexpr size_t kEntryBytesMax = 6;
 constexpr int kEntryBytesShift = 8;
 constexpr int kEntryCountShift = 56;
 
-// With longer codes on average, a lookup of 11 bits yields too few bytes to be
-// worth counting them. Measured: at 6.2 bits, 1.26 GB/s with several bytes per
-// lookup and 1.51 with one; at 2.7 bits, 3.8 and 1.5.
+// If codes are longer than this on average, a lookup of 11 bits yields too few
+// bytes to be worth counting. Measured: at 6.2 bits, 1.26 GB/s with several
+// bytes per lookup and 1.51 with one; at 2.7 bits, 3.8 and 1.5.
 constexpr size_t kLongCodeBits = 5;
 
-// The kernels are compiled twice on x86-64: BMI2's shifts need neither flags
-// nor a fixed register.
+// On x86-64 the kernels are compiled a second time for BMI2, whose shifts need
+// neither flags nor a fixed register.
 
 #if defined(__x86_64__)
 #define HF_TARGET_BMI2 __attribute__((target("bmi2")))
@@ -49,11 +49,11 @@ struct Leaf {
   uint8_t byte;
 };
 
-// The lengths of the best codes of at most kHuffmanBitsMax bits, by the
+// Returns the lengths of the best codes of at most kHuffmanBitsMax bits, by the
 // package-merge algorithm (Larmore and Hirschberg, 1990). `leaves` are sorted
-// by count. The list of a level has all leaves, and pairs of neighbours in the
-// previous list, sorted by count. A prefix of each list is selected, in which
-// every leaf costs one bit.
+// by count. A level's list has all leaves, and pairs of neighbors in the
+// previous list, sorted by count. A prefix of each list is selected. A leaf
+// costs one bit for each selected prefix that contains it.
 std::array<uint8_t, 256> CodeLengths(std::span<const Leaf> leaves) {
   constexpr uint64_t kNone = ~uint64_t{0};
   constexpr size_t kListMax = 2 * 256;
@@ -115,7 +115,7 @@ HuffmanWeights WeightsOf(const ByteCounts& counts) {
   return weights;
 }
 
-// Bytes in the order of their codes, longest code first.
+// Returns the bytes in the order of their codes, longest code first.
 std::vector<uint8_t> OrderOf(const HuffmanWeights& weights) {
   std::array<size_t, kHuffmanBitsMax + 2> starts{};  // of each weight
   for (const uint8_t weight : weights.of_byte) {
@@ -130,8 +130,8 @@ std::vector<uint8_t> OrderOf(const HuffmanWeights& weights) {
   return ordered;
 }
 
-// Writes one stream and returns its size. It is written from the last byte of
-// `in` to the first, because it is read from its end. A code is stored above
+// Writes one stream and returns its size. Writes from the last byte of `in` to
+// the first, because readers start at the stream's end. A code is stored above
 // its length, so that lengths can be added and used as shift counts unmasked:
 // the processor uses only the lowest 6 bits of a shift count.
 [[gnu::always_inline]] inline size_t EncodeStreamInline(std::string_view in,
@@ -186,7 +186,8 @@ HF_TARGET_BMI2 size_t EncodeStreamBmi2(std::string_view in,
 }  // namespace
 
 ByteCounts CountBytes(std::string_view in) {
-  // Eight tables, so that runs of equal bytes do not wait for the same counter.
+  // Uses eight tables, so that runs of equal bytes do not wait for the same
+  // counter.
   std::array<ByteCounts, 8> counts{};
   size_t i = 0;
   for (; i + kWordBytes <= in.size(); i += kWordBytes) {
@@ -274,8 +275,8 @@ struct HuffmanTable::Reader {
   char* out_end = nullptr;
 
   bool is_valid() const { return !stream.empty() && stream.back() != 0; }
-  // The bits above the highest set bit of the last byte, and that bit, which
-  // marks the end.
+  // Returns the number of bits of the last byte that belong to no code: the
+  // highest set bit, which marks the end, and the bits above it.
   int mark_bits() const {
     return 9 - std::bit_width(static_cast<uint8_t>(stream.back()));
   }
@@ -298,14 +299,15 @@ struct HuffmanTable::Reader {
     Load(taken & 7);
   }
 
-  // A step consumes at most 62 bits: 7 bytes and a rest.
+  // Returns how many steps are safe. A step consumes at most 62 bits: 7 bytes
+  // and a rest.
   ptrdiff_t SafeSteps(ptrdiff_t step_bytes_max, ptrdiff_t spare_bytes) const {
     return std::min((at - stream.data()) / 7,
                     (out_end - out - spare_bytes) / step_bytes_max);
   }
 };
 
-// The effects of one lookup with a stream's next bits. Each writes up to
+// The effects of one lookup with a stream's next bits. Each lookup writes up to
 // kBytesMax bytes and may touch kSpareBytes more.
 
 struct HuffmanTable::LookForMany {
@@ -337,8 +339,8 @@ struct HuffmanTable::LookForOne {
   const uint16_t* entries;
 };
 
-// Decodes for as long as no stream can run out of bits or room. It checks both
-// only once for as many steps as the worst case allows.
+// Decodes while no stream can run out of bits or room. Checks both only once
+// for as many steps as the worst case allows.
 template <typename Look>
 [[gnu::always_inline]] inline void HuffmanTable::DecodeRounds(
     std::span<Reader, kHuffmanStreamCount> readers) const {

@@ -3,9 +3,9 @@
 // Source: RFC 8878, sections 4.1 (FSE) and 4.2 (Huffman).
 //
 // Weights of neural networks are noise except for their sign-and-exponent
-// bytes. A search for repeats does not make these smaller, so Huffman coding is
-// all that is left. bench/results/codecs.md has its speed, measured on one core
-// (Xeon, 128 KiB of a bf16 normal's upper bytes, 2.8 bits each).
+// bytes. A search for repeats does not make these smaller, so only Huffman
+// coding helps. bench/results/codecs.md gives its speed on one core (Xeon, 128
+// KiB of a bf16 normal's upper bytes, 2.8 bits each).
 //
 // Thread-safety: a code is immutable; a decoder belongs to one thread.
 // Ownership: inputs are borrowed for the call. Units: bytes, unless a name says
@@ -34,23 +34,23 @@ inline constexpr size_t kHuffmanSpareBytes = 6 + kHuffmanStreamCount + 8;
 
 using ByteCounts = std::array<uint32_t, 256>;
 ByteCounts CountBytes(std::string_view in);
-// The minimum number of bits for bytes of these frequencies, each coded by
-// itself.
+// Returns the minimum number of bits for bytes of these frequencies if each
+// byte is coded by itself.
 double EntropyBits(const ByteCounts& counts);
 
 // The encoder's tables: the code of each byte, and the description for
 // decoders.
 class HuffmanCode {
  public:
-  // Returns nullopt when fewer than two bytes are counted, and when the tree
-  // cannot be described (for example, that of 256 equally frequent bytes).
+  // Returns nullopt if fewer than two bytes are counted, or if the tree cannot
+  // be described (for example, for 256 equally frequent bytes).
   static std::optional<HuffmanCode> Of(const ByteCounts& counts);
 
-  // The number of bits that Encode uses for bytes of these counts, without the
-  // ends of the streams; nullopt when one of the bytes has no code.
+  // Returns the number of bits that Encode uses for bytes of these counts,
+  // without the streams' ends. Returns nullopt if one of the bytes has no code.
   std::optional<uint64_t> BitsOf(const ByteCounts& counts) const;
 
-  // The Huffman_Tree_Description.
+  // Returns the Huffman_Tree_Description.
   std::string_view description() const { return description_; }
 
   // Writes the jump table and four streams; returns their size.
@@ -65,8 +65,8 @@ class HuffmanCode {
   std::string description_;
 };
 
-// A tree prepared for decoding. 11 bits of a stream select an entry, which
-// holds all bytes, at most six, whose codes those bits contain completely.
+// A tree prepared for decoding. 11 bits of a stream select an entry. The entry
+// holds all bytes, at most six, whose codes these 11 bits contain completely.
 class HuffmanTable {
  public:
   // Builds the table of a description, which must fill `description` exactly.
@@ -100,19 +100,18 @@ class HuffmanTable {
   std::array<uint16_t, size_t{1} << kHuffmanBitsMax> single_entries_;
   bool has_long_codes_ = false;
   std::array<uint8_t, 256> bit_counts_{};
-  // For Fill: bytes in the order of their codes; for each bit count, the first
-  // code that fits and how many values begin a longer code.
+  // Used by Fill: bytes in the order of their codes; for each bit count, the
+  // first code that fits, and the number of values that begin a longer code.
   std::array<uint8_t, 256> ordered_{};
   size_t ordered_count_ = 0;
   std::array<uint16_t, kHuffmanBitsMax + 1> first_fitting_{};
   std::array<uint16_t, kHuffmanBitsMax + 1> longer_count_{};
 };
 
-// Tables of the last few trees, since neighbouring chunks often have equal
-// trees.
+// Tables of the last few trees. Neighboring chunks often have equal trees.
 class HuffmanTables {
  public:
-  // Null when the description is not valid.
+  // Returns null if the description is not valid.
   const HuffmanTable* Find(std::string_view description);
 
  private:

@@ -10,8 +10,8 @@
 namespace holdfast {
 namespace {
 
-// Bytes whose frequencies decrease by `ratio` from each to the next, from
-// `first`.
+// Returns bytes, starting with `first`, each of which is less frequent than the
+// one before by the factor `ratio`.
 std::string Geometric(size_t byte_count, double ratio, int first, int distinct,
                       unsigned seed) {
   std::mt19937 random(seed);

@@ -33,7 +33,8 @@ struct FseTable {
   size_t state_count() const { return size_t{1} << accuracy_log; }
 };
 
-// 4.1.1: "FSE Table Description", spreading and numbering.
+// Spreads and numbers the states as in RFC 8878, 4.1.1, "FSE Table
+// Description".
 FseTable MakeFseTable(const WeightCounts& counts, int accuracy_log) {
   FseTable table;
   table.accuracy_log = accuracy_log;
@@ -138,8 +139,8 @@ class BackwardBitReader {
   int64_t left_ = 0;
 };
 
-// A count is a value from 0 to `count_max`, so some values need a bit less than
-// the others. 4.1.1.
+// A count is a value from 0 to `count_max`, so some values need one bit less
+// than the others (RFC 8878, 4.1.1).
 struct CountWidth {
   int bit_count = 0;
   unsigned short_count = 0;  // so many values have bit_count - 1 bits
@@ -214,7 +215,7 @@ bool GetWeightCounts(BitReader& reader, WeightCounts& counts,
   return left == 0;
 }
 
-// The frequency of each weight, scaled to 2^accuracy_log.
+// Returns the frequency of each weight, scaled to 2^accuracy_log.
 WeightCounts Normalise(std::span<const uint8_t> weights, int accuracy_log) {
   WeightCounts seen{};
   for (const uint8_t w : weights) ++seen[w];
@@ -232,8 +233,8 @@ WeightCounts Normalise(std::span<const uint8_t> weights, int accuracy_log) {
   return counts;
 }
 
-// For each weight of a table and each state, the state with that weight from
-// which a decoder reaches it; the weight's bits encode this step.
+// Entry [w][s] is the state of weight w from which a decoder reaches state s.
+// The bits that the encoder writes for w select this step.
 using StatesBefore =
     std::array<std::array<uint8_t, size_t{1} << kAccuracyLogMax>,
                kWeightMax + 1>;
@@ -254,7 +255,8 @@ size_t FirstStateOf(const FseTable& table, uint8_t weight) {
   return s;
 }
 
-// Two states alternate. A decoder goes forward, so this goes backward.
+// Writes the weights backward, because a decoder goes forward. Two states
+// alternate.
 void PutWeights(const FseTable& table, std::span<const uint8_t> weights,
                 BitWriter& writer) {
   const size_t count = weights.size();
@@ -279,7 +281,8 @@ std::optional<std::string> DescribeCoded(std::span<const uint8_t> weights) {
   const bool is_one_weight =
       std::all_of(weights.begin(), weights.end(),
                   [&](uint8_t w) { return w == weights[0]; });
-  // A table with one state of no bits does not show how often it is used.
+  // If there is only one weight, its state takes no bits, so a decoder could
+  // not tell how often it occurs.
   if (is_one_weight || weights.size() < 2) return std::nullopt;
   const int accuracy_log =
       weights.size() > 64 ? kAccuracyLogMax : kAccuracyLogMin;

@@ -1,5 +1,5 @@
-// A Huffman_Tree_Description and the weights that it describes, stored as they
-// are, 4 bits each, or coded by finite state entropy (RFC 8878, 4.2.1).
+// Reads and writes a Huffman_Tree_Description: weights that are either stored
+// with 4 bits each or coded by finite state entropy (RFC 8878, 4.2.1).
 //
 // A byte of weight w has a code of bit_count_max + 1 - w bits, or no code if w
 // is 0. The last weight is not written, since the others determine it.
@@ -26,11 +26,12 @@ struct HuffmanWeights {
 std::optional<std::string> DescribeHuffmanWeights(
     const HuffmanWeights& weights);
 
-// `description` has nothing after it. Returns nullopt for what libzstd refuses.
+// Parses a description with nothing after it. Returns nullopt for what libzstd
+// refuses.
 std::optional<HuffmanWeights> ParseHuffmanWeights(std::string_view description);
 
-// The size of the description at the start of `in`; nullopt when it is cut
-// short.
+// Returns the size of the description at the start of `in`, or nullopt if the
+// description is cut short.
 std::optional<size_t> HuffmanDescriptionBytes(std::string_view in);
 
 }  // namespace holdfast

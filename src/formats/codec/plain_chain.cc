@@ -1,8 +1,8 @@
 // The plain chunk codec: transposes, `bytes`, bytes->bytes codecs.
 //
-// A transpose never moves an element: encoding and decoding see the array
-// through permuted strides. If there is a copy (into the packed chunk, or out
-// of it), that copy does the transposing. Often no copy is made.
+// A transpose does not move elements: encoding and decoding see the array
+// through permuted strides. If elements are copied into the packed chunk or out
+// of it, that copy does the transposing. Often no copy is made.
 
 #include <algorithm>
 #include <cassert>
@@ -38,8 +38,8 @@ Status CheckPermutation(const std::vector<int>& order, size_t rank) {
                               ")");
 }
 
-// All transposes as one permutation: encoded dimension i is decoded dimension
-// result[i].
+// Returns all transposes as one permutation: encoded dimension i is decoded
+// dimension result[i].
 Result<std::vector<int>> ComposeTransposes(
     const std::vector<std::vector<int>>& transposes, size_t rank) {
   std::vector<int> composed(rank);
@@ -66,7 +66,8 @@ View PermuteView(View view, const std::vector<int>& order) {
   return view;
 }
 
-// The product of extents and item size, checked to be below 2^63.
+// Returns the product of the extents and the item size, checked to be below
+// 2^63.
 Result<size_t> CheckedChunkBytes(const Shape& shape, size_t item_bytes) {
   if (shape.size() > kRankMax) {
     return InvalidArgumentError("chunk shape: rank too large (got " +
@@ -95,8 +96,8 @@ std::string SwapElement(DType dtype, const std::string& element) {
   return swapped;
 }
 
-// True for types whose bytes are reversed between memory and a big-endian
-// chunk.
+// Returns true for types whose bytes are reversed between memory and a
+// big-endian chunk.
 bool HasByteOrder(DType dtype) {
   const size_t parts = DTypeKindOf(dtype) == DTypeKind::kComplex ? 2 : 1;
   return DTypeBytes(dtype) / parts > 1;
@@ -146,15 +147,15 @@ class PlainChunkCodec : public ChunkCodec {
     return !swap_ && encoded_view.shape == encoded_shape_ &&
            IsContiguous(encoded_view);
   }
-  // True when the elements in place are the chunk's bytes. A bool must be 0 or
-  // 1, since TensorStore reads nothing else, and no bit above a sub-byte
+  // Returns true if the elements in place are the chunk's bytes. A bool must be
+  // 0 or 1, because TensorStore reads nothing else. No bit above a sub-byte
   // element may be set.
   bool IsEncodedInPlace(const ConstArrayView& encoded_view) const {
     return IsPacked(encoded_view) &&
            !HasUnusedBits(dtype_, {encoded_view.data, chunk_bytes_});
   }
-  // All codecs except the crc32c codecs at the end, which only add a piece
-  // each.
+  // Returns all codecs except the crc32c codecs at the end, which only add a
+  // piece each.
   BytesCodecSpan compressors() const {
     return BytesCodecSpan(codecs_).first(codecs_.size() - crc_count_);
   }
@@ -197,7 +198,7 @@ void PlainChunkCodec::Pack(const ConstArrayView& encoded_view,
   FinishElements({target, chunk_bytes_});
 }
 
-// Null unless zstd is the only compressor.
+// Returns null unless zstd is the only compressor.
 const ZstdCodec* PlainChunkCodec::OnlyZstd() const {
   return compressors().size() == 1
              ? dynamic_cast<const ZstdCodec*>(compressors()[0].get())
@@ -314,7 +315,8 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
   return Status();
 }
 
-// The range from the first wanted element to the last, in the chunk's order.
+// Returns the range from the first wanted element to the last, in the chunk's
+// order.
 DecodedRange PlainChunkCodec::WantedRange(const Shape& origin,
                                           const Shape& shape) const {
   DecodedRange range{0, DTypeBytes(dtype_)};
@@ -360,8 +362,8 @@ class PlainChunkCodec::PieceReader {
     return Gather(box, scratch_.data(), /*is_sample=*/false);
   }
 
-  // The bytes that decide the strategy: all of them, or runs from several
-  // places.
+  // Returns the bytes that decide the strategy: all of them, or runs from
+  // several places.
   Result<std::string_view> Sample() {
     if (is_packed_) {
       return std::string_view(chunk_.view.data, codec_.chunk_bytes_);

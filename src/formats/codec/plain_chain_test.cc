@@ -293,7 +293,7 @@ TEST(PlainChainTest, HugeChunksAreRefusedWithoutTakingMemory) {
             StatusCode::kResourceExhausted);
 }
 
-// --- The chain compared with its slow twin, for random parameters. ----------
+// --- The chain compared with its slow reference, for random parameters. ------
 
 int64_t Offset(const Shape& index, const Shape& strides) {
   int64_t offset = 0;
@@ -331,8 +331,8 @@ std::string ElementAt(const PlainChainParams& params,
   return element;
 }
 
-// The definition, element by element: walks the encoded shape in C order, and
-// finds each element through the transposes, last to first.
+// Encodes by the definition, element by element: walks the encoded shape in C
+// order, and finds each element through the transposes, last to first.
 std::string SlowEncode(const PlainChainParams& params,
                        const ConstArrayView& view) {
   Shape shape = params.chunk_shape;
@@ -386,7 +386,8 @@ class ChainTwinTest : public ::testing::TestWithParam<int> {
     return params;
   }
 
-  // A box inside a chunk; `origin` is set to its origin.
+  // Returns the shape of a box inside a chunk. Sets `origin` to the box's
+  // origin.
   Shape RandomPart(const Shape& shape, Shape& origin) {
     Shape part;
     origin.clear();

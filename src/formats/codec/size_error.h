@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// REQUIRES: got != want. `where` names the codec or array.
+// Returns the error. REQUIRES: got != want. `where` names the codec or array.
 inline Status DecodedSizeError(std::string_view where, uint64_t want,
                                uint64_t got) {
   std::string message(where);

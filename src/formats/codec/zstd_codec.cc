@@ -26,7 +26,8 @@ namespace {
 // copy.
 constexpr size_t kAlwaysStoredBytesMax = 15;
 
-// The input between two checks of the cancel token: some 50 ms of work.
+// The number of input bytes between two checks of the cancel token: some 50 ms
+// of work.
 constexpr size_t kZstdPieceBytes = 16 << 20;
 
 Status OutOfMemory() {
@@ -43,8 +44,8 @@ size_t Configure(const ZstdParams& params, ZstdStrategy strategy,
   return ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
 }
 
-// With `is_sized`, the frame itself states `expected_bytes`, so only damage can
-// make it decode to more.
+// Returns the error for libzstd's `result`. With `is_sized`, the frame itself
+// states `expected_bytes`, so only damage can make it decode to more.
 Status DecodeError(size_t result, size_t expected_bytes, bool is_sized) {
   const auto corruption = static_cast<size_t>(-ZSTD_error_corruption_detected);
   if (is_sized && ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall) {
@@ -66,8 +67,8 @@ Status DecodeError(size_t result, size_t expected_bytes, bool is_sized) {
   }
 }
 
-// Compresses like ZSTD_compress2, but in pieces of the input. Nothing is
-// copied, since both buffers stay where they are.
+// Compresses as ZSTD_compress2 does, but in pieces of the input. Nothing is
+// copied, because both buffers stay where they are.
 Result<size_t> CompressInPieces(std::string_view in, std::span<char> out,
                                 ZSTD_CCtx* compressor,
                                 const CodecContext::Impl& impl) {
@@ -90,8 +91,8 @@ Result<size_t> CompressInPieces(std::string_view in, std::span<char> out,
   return output.pos;
 }
 
-// Decodes like ZSTD_decompressDCtx, but in pieces of the input. Nullopt when
-// the frame is damaged.
+// Decodes as ZSTD_decompressDCtx does, but in pieces of the input. Returns
+// nullopt if the frame is damaged.
 Result<std::optional<size_t>> DecompressInPieces(
     std::string_view in, std::span<char> out, ZSTD_DCtx* decompressor,
     const CodecContext::Impl& impl) {
@@ -179,9 +180,10 @@ class StreamOutput {
   ZSTD_outBuffer buffer_;
 };
 
-// For memory that stays, the frame is ended together with its last bytes, as in
-// ZSTD_compress2, so that the bytes are the same. For pieces it is not, because
-// the bytes would depend on where the last piece starts.
+// Compresses in a stream. For memory that stays, the frame is ended together
+// with its last bytes, as in ZSTD_compress2, so that the bytes are the same.
+// For pieces, the end comes separately; otherwise the bytes would depend on
+// where the last piece starts.
 Status CompressStream(ZSTD_CCtx* compressor, uint64_t content_bytes,
                       bool is_stable, const NextBytesFn& next,
                       const CodecContext::Impl& impl, StreamOutput& output) {
@@ -263,7 +265,8 @@ class StreamDecoder {
     return end_.result != 0 && !ZSTD_isError(end_.result);
   }
 
-  // After the last piece, one byte of room reveals a frame that holds too much.
+  // Starts the next piece. After the last piece, one byte of room reveals a
+  // frame that holds too much.
   void StartPiece() {
     const std::span<char> piece = sink_.NextPiece();
     is_past_end_ = piece.empty();
@@ -308,7 +311,8 @@ class StreamDecoder {
   StreamEnd end_;
 };
 
-// The error that Decode would return for a frame that failed as a stream.
+// Returns the error that Decode would return for a frame that failed as a
+// stream.
 Status StreamError(EncodedSource& in, uint64_t want, const StreamEnd& end) {
   if (ZSTD_getErrorCode(end.result) == ZSTD_error_memory_allocation) {
     return OutOfMemory();

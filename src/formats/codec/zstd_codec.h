@@ -2,16 +2,16 @@
 // size and, by default, its content checksum.
 //
 // At levels 0 to 3, which are meant to be fast, a sample of the chunk decides
-// how the frame is made; other levels always search as asked:
+// how the frame is made; other levels always search as the caller asked:
 //   kSearch    libzstd at the given level
 //   kMatches   libzstd at level -1: repeats only; entropy coding of the bytes
 //              would save too little
 //   kLiterals  blocks of literals (zstd_literals.h) and no search: only the
 //              entropy of the bytes can be saved
-//   kStored    raw blocks: neither would save enough
+//   kStored    raw blocks: neither repeats nor entropy would save enough
 //
 // Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
-// Errors: DataLoss for frames that are damaged, doubled, followed by other
+// Errors: DataLoss for frames that are damaged, repeated, followed by other
 // bytes, or of another size; ResourceExhausted when memory is short.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace holdfast {
 
 // Entropy coding that saves less than this fraction is skipped.
 inline constexpr double kLiteralSavingMin = 0.01;
-// If repeats save less than this fraction of a sample, nothing is searched.
+// If repeats would save less than this fraction of a sample, no search is made.
 inline constexpr double kMatchSavingMin = 0.02;
 // Smaller chunks are always searched, since a sample of them shows too little.
 inline constexpr size_t kSkipSearchBytesMin = size_t{64} << 10;
@@ -48,12 +48,13 @@ class ZstdCodec : public BytesCodec {
   Result<Bytes> DecodeBounded(std::string_view in, size_t decoded_bytes_max,
                               CodecContext& context) const override;
 
-  // Encodes in two steps, for a caller that can use a stored frame as pieces
-  // around `in` (StoredZstdFramePieces) instead of copying it.
+  // Encodes with a strategy from ChooseZstdStrategy. For kStored, a caller can
+  // instead call StoredZstdFramePieces, which does not copy `in`.
   Result<size_t> EncodeWith(ZstdStrategy strategy, std::string_view in,
                             std::span<char> out, CodecContext& context) const;
   // Writes one frame, in pieces, of the `content_bytes` bytes that `next`
-  // returns. If `is_stable`, these bytes are contiguous in memory that stays.
+  // returns. If `is_stable`, these bytes are contiguous in memory that stays
+  // valid.
   Status EncodeStream(ZstdStrategy strategy, uint64_t content_bytes,
                       bool is_stable, const NextBytesFn& next,
                       size_t piece_bytes, const WriteFn& write,

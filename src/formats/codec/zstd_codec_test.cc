@@ -20,7 +20,7 @@ ZstdStrategy StrategyOf(std::string_view data, int level = 1) {
   return ChooseZstdStrategy(data, level, context);
 }
 
-// A frame as a streaming writer makes it, without a content size.
+// Returns a frame as a streaming writer makes it, without a content size.
 std::string StreamedFrame(std::string_view data, int window_log) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
@@ -131,7 +131,7 @@ TEST(ZstdCodecTest, LiteralsAloneAreAsSmallAsLevelOne) {
 }
 
 TEST(ZstdCodecTest, TheContextLeavesNoTrace) {
-  // The bytes are the same whatever the context did before.
+  // The bytes do not depend on what the context did before.
   CodecContext used;
   for (const std::string& data :
        {NormalBfloat16s(1 << 20, 1), PatternBytes(1 << 20, 2),

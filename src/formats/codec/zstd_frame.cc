@@ -42,14 +42,14 @@ Status FrameError(std::string_view what, uint64_t offset) {
                        std::string(what));
 }
 
-// Like Cursor, over bytes that are read on demand.
+// Reads as Cursor does, over bytes that are read on demand.
 class SourceCursor {
  public:
   explicit SourceCursor(EncodedSource& source) : source_(source) {}
 
   uint64_t offset() const { return offset_; }
   uint64_t remaining() const { return source_.byte_count() - offset_; }
-  // The error of the source, if that made a read return false.
+  // Returns the source's error, if that made a read return false.
   const Status& status() const { return status_; }
 
   // REQUIRES: byte_count <= sizeof bytes_.
@@ -124,13 +124,14 @@ Status CheckDescriptor(uint8_t descriptor) {
   return Status();
 }
 
-// The Window_Size that a Window_Descriptor byte stands for.
+// Returns the Window_Size for a Window_Descriptor byte.
 uint64_t WindowBytes(uint8_t window) {
   const uint64_t base = uint64_t{1} << (10 + (window >> 3));
   return base + base / 8 * (window & 7);
 }
 
-// The size of the Frame_Content_Size field; 0 when it is absent.
+// Returns the size of the Frame_Content_Size field, or 0 if the field is
+// absent.
 int ContentSizeFieldBytes(uint8_t descriptor) {
   const int flag = descriptor >> 6;
   if (flag == 0) return (descriptor & kSingleSegment) ? 1 : 0;
@@ -156,8 +157,8 @@ Result<Header> ReadHeader(AnyCursor& cursor) {
       !ReadLittle(cursor, field_bytes, content_bytes)) {
     return FrameError("truncated header", cursor.offset());
   }
-  // RFC 8878: a field of 2 bytes has an offset of 256, since smaller sizes fit
-  // in one byte.
+  // RFC 8878: a field of 2 bytes holds the size minus 256, since smaller sizes
+  // fit in one byte.
   if (field_bytes == 2) content_bytes += 256;
 
   Header header;
@@ -236,7 +237,7 @@ void ForEachStoredBlock(std::string_view content, const Fn& fn) {
   } while (!block.last);
 }
 
-// The size of the frame header, the block headers and the checksum.
+// Returns the size of the frame header, the block headers and the checksum.
 size_t StoredOverheadBytes(uint64_t content_bytes, bool checksum) {
   char header[kHeaderBytesMax];
   const uint64_t block_count = std::max<uint64_t>(
@@ -266,7 +267,7 @@ Result<ZstdFrameInfo> Inspect(AnyCursor& cursor) {
     return FrameError("truncated checksum", cursor.offset());
   }
   if (cursor.remaining() > 0) {
-    return FrameError("bytes behind the frame (got " +
+    return FrameError("bytes after the frame (got " +
                           std::to_string(cursor.remaining()) + ", want 0)",
                       cursor.offset());
   }
@@ -382,8 +383,8 @@ ZstdFrameWriter::ZstdFrameWriter(uint64_t content_bytes, bool checksum,
       write_block_(std::move(write_block)),
       write_(write) {}
 
-// The most that AddBlock may append to written_ for so much content, including
-// carry_.
+// Returns the most bytes that AddBlock may append to written_ for
+// `content_bytes` bytes of content, including carry_.
 size_t ZstdFrameWriter::CodedBytesMax(size_t content_bytes) const {
   const size_t block_count = content_bytes / kZstdBlockBytesMax + 2;
   const size_t block_bytes = write_block_ ? kZstdBlockBytesMax : 0;

@@ -21,7 +21,7 @@
 
 namespace holdfast {
 
-// Block_Maximum_Size of any frame with a window of at least this size.
+// Block_Maximum_Size of every frame whose window has at least this size.
 inline constexpr size_t kZstdBlockBytesMax = size_t{128} << 10;
 inline constexpr size_t kZstdBlockHeaderBytes = 3;
 inline constexpr size_t kZstdChecksumBytes = 4;
@@ -44,24 +44,23 @@ struct ZstdFrameInfo {
 // dictionaries and any reserved or unused header bit are DataLoss, so every
 // flipped bit of a header is noticed.
 Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in);
-// Like the above, but reads only headers; also returns the errors of the
-// source.
+// Does the same, but reads only headers. Also returns the source's errors.
 Result<ZstdFrameInfo> InspectZstdFrame(EncodedSource& in);
-// Reads only what the header says. `head` is the start of a frame.
+// Reads only the frame header. `head` is the start of a frame.
 Result<ZstdFrameInfo> InspectZstdHeader(std::string_view head);
-// The most bytes of `head` that InspectZstdHeader needs.
+// The most bytes that InspectZstdHeader needs.
 inline constexpr size_t kZstdHeaderBytesMax = 18;
 
 // Writes the header of a frame whose blocks refer to nothing before them, and
 // returns its size. REQUIRES: out has kZstdHeaderBytesMax bytes.
 size_t WriteZstdFrameHeader(uint64_t content_bytes, bool checksum, char* out);
 
-// `size` is that of the content or, for a compressed block, of the bytes that
-// follow. Returns kZstdBlockHeaderBytes.
+// Writes a block header. `size` is the size of the content or, for a compressed
+// block, of the bytes that follow. Returns kZstdBlockHeaderBytes.
 size_t WriteZstdBlockHeader(ZstdBlockType type, size_t size, bool is_last,
                             char* out);
 
-// Size of the stored frame of `content_bytes` bytes.
+// Returns the size of the stored frame of `content_bytes` bytes.
 size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum);
 
 // Writes the stored frame of `content` and returns its size.
@@ -75,16 +74,16 @@ size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
 EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
                                    size_t spare_bytes);
 
-// Writes the block of `raw` to `out` and returns its size, at most raw.size() +
-// kZstdBlockHeaderBytes.
+// Writes the block of `raw` to `out` and returns the block's size, at most
+// raw.size() + kZstdBlockHeaderBytes.
 using WriteZstdBlockFn =
     std::function<size_t(std::string_view raw, bool is_last, char* out)>;
 
 // Writes a frame in pieces. The bytes do not depend on the sizes of the pieces.
 class ZstdFrameWriter {
  public:
-  // `write_block` codes a block; if empty, blocks stay raw, which copies
-  // nothing.
+  // `write_block` codes a block. If it is empty, blocks stay raw, so nothing is
+  // copied.
   ZstdFrameWriter(uint64_t content_bytes, bool checksum,
                   WriteZstdBlockFn write_block, const WriteFn& write);
   // REQUIRES: all calls together append `content_bytes` bytes.
@@ -107,11 +106,11 @@ class ZstdFrameWriter {
   Xxh64 hash_;
 };
 
-// The error for a stored frame that does not decode, which has one possible
-// cause.
+// Returns the error for a stored frame that does not decode. The only possible
+// cause is the checksum.
 Status StoredZstdChecksumError(uint64_t frame_bytes);
 
-// Decodes a frame for which InspectZstdFrame said `stored`, and compares the
+// Decodes a frame that InspectZstdFrame reported as `stored`, and checks the
 // checksum. REQUIRES: out.size() == info.decoded_bytes_max.
 Status DecodeStoredZstdFrame(std::string_view in, const ZstdFrameInfo& info,
                              std::span<char> out);

@@ -36,7 +36,8 @@ Status InspectStatus(std::string_view in) {
   return InspectZstdFrame(in).status();
 }
 
-// A frame: the magic, and then the descriptor and everything else from `hex`.
+// Returns a frame: the magic, and then the descriptor and everything else from
+// `hex`.
 std::string Frame(const std::string& hex) { return FromHex("28b52ffd" + hex); }
 
 TEST(ZstdFrameTest, StoredFramesDecodeWithLibzstdAndWithoutIt) {
@@ -146,7 +147,7 @@ TEST(ZstdFrameTest, RejectsBadBlocks) {
   EXPECT_THAT(InspectStatus(Frame("20 02 090000 61")).message(),
               HasSubstr("content size differs"));
   EXPECT_THAT(InspectStatus(Frame("20 01 090000 61 00")).message(),
-              HasSubstr("bytes behind the frame (got 1, want 0)"));
+              HasSubstr("bytes after the frame (got 1, want 0)"));
 }
 
 TEST(ZstdFrameTest, RejectsEveryTruncation) {

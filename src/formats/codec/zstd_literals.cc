@@ -35,8 +35,9 @@ bool IsOneByte(std::string_view in) {
   return std::memcmp(in.data(), in.data() + 1, in.size() - 1) == 0;
 }
 
-// The fraction of the block that coding would save, estimated from a sample,
-// with the correction of Miller and Madow for bytes that the sample misses.
+// Returns the fraction of the block that coding would save, estimated from a
+// sample, with the correction of Miller and Madow for bytes that the sample
+// misses.
 double SampledSaving(std::string_view in) {
   const size_t window_bytes = std::min(in.size(), kSampleWindowBytes);
   const size_t count =
@@ -56,7 +57,7 @@ double SampledSaving(std::string_view in) {
   return 1 - (EntropyBits(counts) + missed_bits) / (8 * total);
 }
 
-// The layout of the Literals_Section_Header of coded literals.
+// The layout of the Literals_Section_Header for coded literals.
 struct CodedHeader {
   int size_bits = 0;  // of each of the two sizes
   int format = 0;

@@ -1,9 +1,9 @@
 // Blocks of zstd frames that hold only literals: raw, one repeated byte, or
 // Huffman-coded (RFC 8878, 3.1.1.2 and 3.1.1.3.1). Any compressor turns tensors
-// of noise into such blocks, since no string in them repeats.
+// of noise into such blocks, because no string repeats in such tensors.
 //
-// Such blocks refer to each other only for trees, so they can be written and
-// read one by one, in place.
+// Such blocks share only their trees with each other, so they can be written
+// and read one by one, in place.
 // Thread-safety: one thread per object. Ownership: inputs are borrowed; blocks
 // that are read point into the frame. Units: bytes.
 // Errors: readers return false for damaged frames and for frames with anything
@@ -30,7 +30,7 @@ inline constexpr double kBlockSavingMin = 0.03;
 // which also lets readers keep their tables.
 class LiteralsWriter {
  public:
-  // The most bytes that Write writes: the raw block with its header.
+  // Returns the most bytes that Write writes: the raw block with its header.
   static constexpr size_t BytesMax(size_t block_bytes) {
     return block_bytes + kZstdBlockHeaderBytes;
   }
@@ -70,7 +70,7 @@ class LiteralsReader {
   explicit LiteralsReader(std::string_view blocks) : rest_(blocks) {}
 
   bool Next(LiteralBlock& block);
-  // The bytes after the blocks that were read.
+  // Returns the bytes after the blocks that were read.
   std::string_view rest() const { return rest_; }
 
  private:

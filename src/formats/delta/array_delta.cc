@@ -27,9 +27,10 @@ Result<std::vector<ChunkDeltaEntry>> ReadArrayDeltaHead(std::string_view head,
                                                         uint64_t array_bytes) {
   const uint64_t head_bytes = ArrayDeltaHeadBytes(chunk_count);
   if (head.size() != head_bytes || array_bytes < head_bytes) {
-    return DataLossError("a delta's head of " + std::to_string(head.size()) +
-                         " bytes (want " + std::to_string(head_bytes) +
-                         ", for " + std::to_string(chunk_count) + " chunks)");
+    return DataLossError("the head of a delta has " +
+                         std::to_string(head.size()) + " bytes (want " +
+                         std::to_string(head_bytes) + ", for " +
+                         std::to_string(chunk_count) + " chunks)");
   }
   const size_t hashed_bytes = head.size() - sizeof(uint64_t);
   Cursor in(head);
@@ -38,8 +39,9 @@ Result<std::vector<ChunkDeltaEntry>> ReadArrayDeltaHead(std::string_view head,
   in.ReadBytes(kArrayDeltaMagic.size(), magic);
   in.ReadU64Little(count);
   if (magic != kArrayDeltaMagic || count != chunk_count) {
-    return DataLossError("no delta's head, or one of " + std::to_string(count) +
-                         " chunks (want " + std::to_string(chunk_count) + ")");
+    return DataLossError("not the head of a delta (got " +
+                         std::to_string(count) + " chunks, want " +
+                         std::to_string(chunk_count) + ")");
   }
   std::vector<ChunkDeltaEntry> entries(chunk_count);
   uint64_t last_end = 0;
@@ -48,13 +50,13 @@ Result<std::vector<ChunkDeltaEntry>> ReadArrayDeltaHead(std::string_view head,
     in.ReadU64Little(entry.base_hash);
     in.ReadU64Little(entry.result_hash);
     if (entry.end < last_end || entry.end > array_bytes - head_bytes) {
-      return DataLossError("a delta's head leads out of its array");
+      return DataLossError("the head of a delta leads outside its array");
     }
     last_end = entry.end;
   }
   in.ReadU64Little(hash);
   if (hash != ChunkHash(head.substr(0, hashed_bytes))) {
-    return DataLossError("a delta's head does not have its checksum");
+    return DataLossError("the head of a delta does not match its checksum");
   }
   return entries;
 }

@@ -1,6 +1,6 @@
-// The bytes of one array in a delta: a head that records where the delta of
-// each chunk is, and which contents it leads from and to; then the deltas, in
-// order.
+// The bytes of one array in a delta: a head, and then the chunks' deltas in
+// order. For each chunk, the head records where its delta is, and the hashes of
+// the chunk before and after the change.
 //
 // Layout, little endian: kArrayDeltaMagic; u64 chunk count; for each chunk, u64
 // end of its delta (from the end of the head), u64 ChunkHash of the base and
@@ -29,7 +29,7 @@ struct ChunkDeltaEntry {
   bool operator==(const ChunkDeltaEntry&) const = default;
 };
 
-// The size of the head for an array of `chunk_count` chunks.
+// Returns the size of the head for an array of `chunk_count` chunks.
 uint64_t ArrayDeltaHeadBytes(uint64_t chunk_count);
 std::string WriteArrayDeltaHead(const std::vector<ChunkDeltaEntry>& entries);
 // REQUIRES: `head` has ArrayDeltaHeadBytes(chunk_count) bytes. `array_bytes` is

@@ -15,7 +15,8 @@ namespace holdfast {
 
 class BitWriter {
  public:
-  // REQUIRES: 0 <= bit_count <= 64; `bits` has no bit set above them.
+  // REQUIRES: 0 <= bit_count <= 64; `bits` has no bit set above the lowest
+  // `bit_count` bits.
   void Put(uint64_t bits, int bit_count) {
     if (bit_count > 32) {
       Put(bits & 0xffffffff, 32);
@@ -71,7 +72,7 @@ class BitReader {
   }
 
   bool is_past_end() const { return is_past_end_; }
-  // True when nothing is left but bits of the byte that was begun.
+  // Returns true if nothing is left but bits of a byte that was partly read.
   bool is_at_end() const {
     return !is_past_end_ && at_ == bytes_.size() && held_count_ < 8;
   }

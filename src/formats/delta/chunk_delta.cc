@@ -37,7 +37,7 @@ BytesCodecParams PlanesParams(const WordKind& kind, size_t byte_count) {
   return params;
 }
 
-Status BadChunk() { return DataLossError("a delta that nothing decodes"); }
+Status BadChunk() { return DataLossError("a chunk's delta cannot be decoded"); }
 
 }  // namespace
 

@@ -1,10 +1,11 @@
 // The change of one chunk of a tensor from one step to the next.
 //
-// A coded chunk is empty (nothing changed), or one byte that says how it is
-// coded and then one of: the changes of the few words that changed
-// (formats/delta/sparse_delta.h), the differences of all words, or all new
-// words. The latter two are byte planes, as tensors are stored elsewhere: blosc
-// with zstd, or only zstd for small chunks and words of one byte.
+// A coded chunk is empty if nothing changed. Otherwise its first byte says how
+// it is coded, and the rest has one of these forms: the changes of the few
+// words that changed (formats/delta/sparse_delta.h), the differences of all
+// words, or all new words. Differences of all words and new words are byte
+// planes, as in tensors that are stored elsewhere: blosc with zstd, or only
+// zstd for small chunks and words of one byte.
 //
 // Thread-safety: an object belongs to one thread. Ownership: arguments are
 // borrowed. Units: bytes. Errors: DataLoss for bytes that an encoder would not
@@ -27,9 +28,9 @@
 
 namespace holdfast {
 
-// A complex number is two words.
+// Returns the kind of the dtype's words. A complex number is two words.
 WordKind WordKindOf(DType dtype);
-// A hash of a chunk's content. Source: doc/deltas.md.
+// Returns a hash of a chunk's content. Source: doc/deltas.md.
 uint64_t ChunkHash(std::string_view words);
 
 class ChunkDelta {
@@ -68,7 +69,7 @@ class WorkerDeltas {
   std::vector<std::unique_ptr<ChunkDelta>> deltas_;
 };
 
-// The indices of the elements in which two contents of a chunk differ,
+// Returns the indices of the elements in which two contents of a chunk differ,
 // ascending. REQUIRES: equal sizes, in complete elements of 1, 2, 4, 8 or 16
 // bytes, fewer than kDeltaWordsMax.
 std::vector<uint32_t> FindChanges(size_t element_bytes, std::string_view a,

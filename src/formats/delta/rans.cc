@@ -105,7 +105,8 @@ void RansEncoder::EncodeRun(std::string_view symbols,
     table[i] = EncodeSymbolOf(frequencies[i], start);
     start += frequencies[i];
   }
-  // A symbol passes at most one word. One is always written, then kept or not.
+  // A symbol passes at most one word. The loop always writes the word, but
+  // keeps it only if it is due.
   words_.resize(word_count_ + symbols.size() + 1);
   uint16_t* next = words_.data() + word_count_;
   std::array<uint32_t, kRansStateCount> states = states_;

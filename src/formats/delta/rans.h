@@ -27,7 +27,7 @@ inline constexpr int kRansBits = 12;
 inline constexpr uint32_t kRansTotal = 1U << kRansBits;
 inline constexpr int kRansStateCount = 4;
 
-// They add up to kRansTotal; 0 for a symbol that does not occur.
+// Frequencies add up to kRansTotal. A symbol that does not occur has 0.
 using Frequencies = std::array<uint16_t, kSymbolCount>;
 
 // REQUIRES: at least one count is not 0.
@@ -54,7 +54,7 @@ class RansDecoder {
  public:
   bool Open(std::string_view stream);
   bool DecodeRun(const Frequencies& frequencies, std::span<uint8_t> symbols);
-  // Whether everything that was encoded has been decoded.
+  // Returns whether everything that was encoded has been decoded.
   bool IsAtEnd() const;
 
  private:

@@ -32,15 +32,16 @@ namespace {
 constexpr size_t kSampledGroups = 32;
 constexpr size_t kSampledFromWords = size_t{1} << 18;
 
-// `coded` is the difference, which is never 0, minus 1.
+// Returns the changed word. `coded` is the difference, which is never 0, minus
+// 1.
 template <typename Word>
 Word Changed(Word from, Word coded) {
   return WithDifference(from, static_cast<Word>(coded + 1));
 }
 
-// The position of the set bit that has `rank` set bits below it, by S. Vigna's
-// "Broadword implementation of rank/select queries", section 5. REQUIRES: there
-// is such a bit.
+// These find the position of the set bit that has `rank` set bits below it, by
+// S. Vigna's "Broadword implementation of rank/select queries", section 5.
+// REQUIRES: there is such a bit.
 constexpr std::array<std::array<uint8_t, 8>, 256> MakeSelectInByte() {
   std::array<std::array<uint8_t, 8>, 256> table{};
   for (int byte = 0; byte < 256; ++byte) {
@@ -84,7 +85,7 @@ class Groups {
   const Word* At(size_t group) const {
     return IsWhole(group) ? words_ + group * kGroupWords : last_.data();
   }
-  // One bit for each word in the group.
+  // Returns one bit for each word in the group.
   uint64_t ValidAt(size_t group) const {
     return IsWhole(group) ? ~uint64_t{0}
                           : (uint64_t{1} << (word_count_ % kGroupWords)) - 1;
@@ -120,8 +121,8 @@ class Classes {
     return class_of_[static_cast<uint8_t>(
         static_cast<Word>(word & kMagnitudeMask<Word>) >> shift_)];
   }
-  // For each class, one bit for each of 64 words: whether the word is in the
-  // class.
+  // Sets bits[k] to one bit for each of 64 words: whether the word is in class
+  // k.
   [[gnu::always_inline]] void Divide(const Word* words, uint64_t valid,
                                      uint64_t* bits) const {
     uint64_t large[kThresholdCountMax];
@@ -291,9 +292,9 @@ struct DepositBmi2 {
 using DepositBmi2 = DepositPlain;
 #endif
 
-// One loop over all changes of a group: it is random which words change, and
-// each loop that ends costs a mispredicted branch. Returns false when the
-// actual word counts of the classes differ from the stated counts.
+// Uses one loop over all changes of a group, because it is random which words
+// change, and each loop that ends costs a mispredicted branch. Returns false if
+// the actual word counts of the classes differ from the stated counts.
 template <typename Deposit, typename Word>
 [[gnu::always_inline]] inline bool MergeInline(Word* words, size_t word_count,
                                                const Classes<Word>& classes,
@@ -422,7 +423,7 @@ class NumberWriter {
   std::string all_bits_;
 };
 
-// Reads the numbers that the stream's symbols stand for.
+// Reads the numbers that the stream's symbols encode.
 class NumberReader {
  public:
   NumberReader() : decoder_(std::make_unique<RansDecoder>()) {

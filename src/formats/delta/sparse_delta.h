@@ -1,5 +1,5 @@
-// Codes the words of a tensor of which few have changed: the distances between
-// changed words, and how much each one changed.
+// Codes the changes of a tensor in which few words have changed: the distances
+// between changed words, and how much each word changed.
 //
 // A weight with a small exponent changes more often than one with a large
 // exponent, because its steps between representable numbers are smaller. This
@@ -7,7 +7,7 @@
 // by the exponents of their old values, which a decoder has. Distances are
 // counted among the words of a class. Distances and differences are symbols
 // (formats/delta/buckets.h) with frequencies for each class, coded by
-// formats/delta/rans.h. The mean cost is within a few per cent of the entropy
+// formats/delta/rans.h. The mean cost is within a few percent of the entropy
 // given the exponent (bench/results/deltas.md).
 //
 // The layout; numbers are varints unless stated otherwise:
@@ -48,7 +48,8 @@ class SparseDelta {
   SparseDelta();
   ~SparseDelta();
 
-  // The number of words that differ. REQUIRES: equal sizes, in complete words.
+  // Returns the number of words that differ. REQUIRES: equal sizes, in complete
+  // words.
   uint64_t CountChanges(const WordKind& kind, std::string_view base,
                         std::string_view next);
   // Returns the coded difference. REQUIRES: the arguments of the last

@@ -87,8 +87,8 @@ TEST(SparseDelta, GivesTheWordsBackForEveryKindSizeAndDensity) {
   }
 }
 
-// The least size of the changes, given how often words of each exponent change
-// and by how much.
+// Returns the least size of the changes, given how often words of each exponent
+// change and by how much.
 double EntropyBytes(const WordPair& words) {
   std::map<int, std::map<int, double>> counts;
   for (size_t i = 0; i + 1 < words.base.size(); i += 2) {

@@ -10,7 +10,7 @@ namespace {
 // The approximate cost of the frequencies of a class.
 constexpr double kClassBits = 400;
 
-// The number of bits that record which words change.
+// Returns the number of bits that record which words change.
 double PlaceBits(const ExponentCount& count) {
   if (count.change_count == 0) return 0;
   const auto words = static_cast<double>(count.word_count);

@@ -20,9 +20,9 @@ struct ExponentCount {
   uint64_t change_count = 0;
 };
 
-// The exponents at which the second class, the third, ... begin, chosen so that
-// changes cost the fewest bits, including the tables. Ascending; fewer than
-// kClassCountMax.
+// Returns the exponents at which the second class, the third, ... begin, in
+// ascending order and fewer than kClassCountMax. They are chosen so that
+// changes cost the fewest bits, including the tables.
 std::vector<uint32_t> ChooseThresholds(std::span<const ExponentCount> counts);
 
 }  // namespace holdfast

@@ -38,7 +38,7 @@ struct Lanes<uint8_t> {
   }
   static __m128i Equal(__m128i a, __m128i b) { return _mm_cmpeq_epi8(a, b); }
   static __m128i Greater(__m128i a, __m128i b) { return _mm_cmpgt_epi8(a, b); }
-  // The bits of 16 words.
+  // Returns the bits of 16 words.
   static uint32_t Bits(const __m128i* masks) {
     return static_cast<uint32_t>(_mm_movemask_epi8(masks[0]));
   }
@@ -72,8 +72,8 @@ struct Lanes<uint32_t> {
 };
 #endif
 
-// For each of 64 words, one bit: whether `compare` of the word's vector gives
-// all ones for it. 16 words fill sizeof(Word) vectors.
+// Returns one bit for each of 64 words: whether `compare` of the word's vector
+// gives all ones for the word. 16 words fill sizeof(Word) vectors.
 template <typename Word, typename Compare>
 [[gnu::always_inline]] inline uint64_t BitsOfGroup(Compare compare) {
   uint64_t bits = 0;
@@ -90,7 +90,7 @@ template <typename Word, typename Compare>
   return bits;
 }
 
-// Bits for the words, of 64, that differ.
+// Returns one bit for each of 64 words: whether the word differs.
 template <typename Word>
 [[gnu::always_inline]] inline uint64_t DifferentWords(const Word* a,
                                                       const Word* b) {
@@ -111,8 +111,8 @@ template <typename Word>
   return bits;
 }
 
-// bits[k] has the words, of 64, whose magnitude is at least thresholds[k].
-// REQUIRES: no threshold is 0.
+// Sets bits[k] to one bit for each of 64 words: whether the word's magnitude is
+// at least thresholds[k]. REQUIRES: no threshold is 0.
 template <typename Word>
 [[gnu::always_inline]] inline void LargeWords(const Word* words,
                                               std::span<const Word> thresholds,

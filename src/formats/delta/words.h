@@ -1,8 +1,8 @@
 // Elements as words (little-endian unsigned integers of 1, 2, 4 or 8 bytes) and
 // the differences between words.
 //
-// A difference is new - old in wrapping arithmetic, which for floats of one
-// sign counts representable numbers. It is zigzag coded: 0, -1, 1, -2, ...
+// A difference is new - old in wrapping arithmetic. For floats of the same
+// sign, it counts representable numbers. It is zigzag coded: 0, -1, 1, -2, ...
 // become 0, 1, 2, 3.
 // Thread-safety: pure functions.
 #pragma once
@@ -13,8 +13,8 @@ namespace holdfast {
 
 struct WordKind {
   int word_bytes = 1;
-  // For a float (sign bit, exponent, mantissa): the bits below the exponent. -1
-  // for any other kind of number.
+  // For a float (sign bit, exponent, mantissa), the number of bits below the
+  // exponent. -1 for any other kind of number.
   int mantissa_bits = -1;
 
   bool operator==(const WordKind&) const = default;

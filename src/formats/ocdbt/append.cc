@@ -29,8 +29,8 @@ Result<BulkWriteSummary> CreateDatabase(Store* store,
   return writer->Finish();
 }
 
-// The existing configuration of the database decides the form of nodes and
-// values; the rest comes from the options.
+// Returns `options` with the settings of the database's configuration, which
+// decide the form of nodes and values.
 BulkWriteOptions ConfiguredBy(const Config& config, BulkWriteOptions options) {
   options.max_inline_value_bytes = config.max_inline_value_bytes;
   options.max_decoded_node_bytes = config.max_decoded_node_bytes;
@@ -39,8 +39,8 @@ BulkWriteOptions ConfiguredBy(const Config& config, BulkWriteOptions options) {
   return options;
 }
 
-// Paths of a decoded table start with the database's directory; written paths
-// must not.
+// Returns the table with paths relative to `directory`: paths of a decoded
+// table start with the database's directory, but written paths must not.
 DataFileTable RelativeTo(const std::string& directory,
                          const DataFileTable& files) {
   DataFileTable result;
@@ -53,7 +53,7 @@ DataFileTable RelativeTo(const std::string& directory,
 
 using IsRemoved = std::function<bool(std::string_view key)>;
 
-// If a key is in both (sorted) lists, the entry in `added` wins.
+// Merges two sorted lists. If a key is in both, the entry in `added` wins.
 std::vector<LeafEntry> MergeSorted(const std::vector<LeafEntry>& old,
                                    const std::vector<LeafEntry>& added) {
   std::vector<LeafEntry> merged;

@@ -31,7 +31,7 @@ struct AppendEntry {
   EncodedChunk value;
 };
 
-// An entry whose value is one piece.
+// Returns an entry whose value is one piece.
 AppendEntry BorrowEntry(std::string_view key, std::string_view value);
 
 // `directory` is "" or ends in '/'. Old keys for which `is_removed` is true are

@@ -40,7 +40,7 @@ class BulkWriter {
   static Result<std::unique_ptr<BulkWriter>> Create(
       Store* store, std::string directory, const BulkWriteOptions& options);
 
-  // Indices are 0 ... n-1, each exactly once, in any order.
+  // Adds a value. Indices are 0 to n-1, each given exactly once, in any order.
   Status Put(size_t index, std::string_view key, EncodedChunk value,
              std::shared_ptr<const void> keepalive = nullptr);
 

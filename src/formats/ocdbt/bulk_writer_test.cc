@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Unsorted, with values of all sizes around the inline limit.
+// The pairs are unsorted, with values of all sizes around the inline limit.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 Pairs MakePairs(std::mt19937_64& random, size_t count) {

@@ -1,5 +1,5 @@
-// Writes one generation of a database: the options, and the last steps, which a
-// bulk write, a merge and an append share.
+// Writes one generation of a database. Has the options and the last steps that
+// a bulk write, a merge and an append share.
 //
 // Thread-safety: one thread per database. Ownership: borrows the store.
 // Units: bytes; nanoseconds since 1970-01-01 UTC.
@@ -38,10 +38,11 @@ struct BulkWriteOptions {
   uint64_t commit_time_ns = 0;  // 0: now
   // 32 hex digits, different each time. Default: random.
   std::function<std::string()> new_file_name;
-  // If true, an existing manifest is AlreadyExists. If false, it is replaced.
+  // If true, an existing manifest fails with AlreadyExists. If false, it is
+  // replaced.
   bool must_create = true;
-  // Everything is on stable storage when the write returns; data are synced
-  // before the manifest.
+  // If true, everything is on stable storage when the write returns; data are
+  // synced before the manifest.
   bool sync = true;
   // Set to false if no reader looks into the directory, or relies on it, before
   // the caller has made all names durable (Store::SyncNames). Then only bytes
@@ -87,8 +88,8 @@ void AddVersion(uint64_t generation, uint64_t commit_time_ns,
 
 // Syncs data and names if `options.sync` is set, then writes the manifest in
 // the way that `options.is_visible` asks for. If there is a manifest already,
-// `must_create` makes this AlreadyExists; otherwise it is replaced. Returns the
-// size of the manifest.
+// fails with AlreadyExists if `must_create` is true, and replaces the manifest
+// otherwise. Returns the size of the manifest.
 Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                  const BulkWriteOptions& options,
                                  const Manifest& manifest, bool must_create);

@@ -21,7 +21,8 @@ const Items& SomeItems() {
   return *items;
 }
 
-// Two data files, and one thread, so that operations come in a fixed order.
+// Writes two data files from one thread, so that operations come in a fixed
+// order.
 Status WriteDatabase(Store& store, bool sync) {
   BulkWriteOptions options = FixedOptions();
   options.sync = sync;

@@ -54,8 +54,8 @@ class DataFileAppender {
   Status Write(const Reference& place,
                std::span<const std::string_view> pieces);
 
-  // For a value whose size is known only after its last byte: the value starts
-  // here and grows with each append. No Place may come before EndStream.
+  // Starts a value whose size is known only after its last byte. The value
+  // grows with each AppendStream. Place must not be called before EndStream.
   Reference StartStream();
   Status AppendStream(std::span<const std::string_view> pieces,
                       Reference& place);
@@ -77,7 +77,7 @@ class DataFileAppender {
     std::unique_ptr<ObjectWriter> writer;
   };
 
-  // The file that gets the next range. REQUIRES: mutex_ held.
+  // Returns the file that gets the next range. REQUIRES: mutex_ held.
   File& OpenFile();
   void Grow(File& file, uint64_t byte_count);  // REQUIRES: mutex_ held
   void EndTurn(File& file);                    // REQUIRES: mutex_ held

@@ -36,7 +36,7 @@ TEST(DataFileAppenderTest, ClosesFileWhenItReachesTarget) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(places[i], want[i]) << i;
   ASSERT_EQ(files.size(), 4u);
   EXPECT_EQ(files[1].path, "d/" + std::string(31, 'a') + "0");
-  // Written backwards, two adjacent places at a time.
+  // The bytes are written backwards, two adjacent places at a time.
   const std::string text = "abcdefghijklmnopqr";
   const auto write = [&](const Reference& place, size_t start) {
     const std::string_view piece =

@@ -40,7 +40,7 @@ std::string NumberedManifestName(uint64_t generation) {
          HexNumber(generation, kGenerationDigits);
 }
 
-// A string of everything that decides the result of a walk.
+// Returns a string of everything that decides the result of a walk.
 std::string RootIdentity(const VersionRecord& record) {
   const Version& version = record.version;
   std::string identity = record.root_file.path;
@@ -77,7 +77,8 @@ class FileSizes {
   Status CheckValue(const ValueRef& value) {
     if (value.is_inline) return Status();
     HF_ASSIGN_OR_RETURN(const uint64_t size, Get(value.file));
-    // Avoids the sum of the two, which come from a file and may overflow.
+    // Does not add the two numbers: they come from a file, and the sum may
+    // overflow.
     if (value.offset <= size && value.byte_count <= size - value.offset) {
       return Status();
     }
@@ -213,7 +214,7 @@ Result<VersionRecord> Database::FindVersion(uint64_t generation) {
   const Status absent =
       NotFoundError("Generation " + std::to_string(generation) + " is not in " +
                     ManifestText());
-  // Step by step, this becomes the node that must hold the generation.
+  // Step by step, `node` becomes the node that must hold the generation.
   VersionTreeNode node;
   node.files = manifest_.files;
   node.versions = manifest_.versions;

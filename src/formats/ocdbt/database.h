@@ -59,7 +59,7 @@ class Database {
   // that was never written.
   const std::optional<VersionRecord>& version() const { return version_; }
 
-  // All generations, oldest first, read through the version tree.
+  // Returns all generations, oldest first, read through the version tree.
   Result<std::vector<VersionRecord>> Versions();
 
   Result<ValueRef> Find(std::string_view key);
@@ -91,7 +91,7 @@ class Database {
                         const VersionNodeReference& from,
                         std::vector<VersionRecord>& versions);
   static Subtree RootOf(const VersionRecord& record);
-  // The leaf that covers the key; null when there is no such leaf.
+  // Returns the leaf that covers the key, or null if no leaf does.
   Result<std::shared_ptr<const TreeLeaf>> LeafOf(std::string_view key);
 
   const std::string directory_;

@@ -63,7 +63,7 @@ Status CheckAll(Store& store) {
   return database->CheckAll();
 }
 
-// Items whose database, with small nodes, has a `height` > 0.
+// Returns items whose database, with small nodes, has a height > 0.
 Items ManyItems(std::mt19937_64& random, size_t count) {
   Items items;
   while (items.size() < count) {
@@ -303,7 +303,7 @@ TEST(DatabaseTest, FullKeyLengthIsLimited) {
               HasSubstr("Full key length 70000 exceeds limit of 65535"));
 }
 
-// A hostile length must not be allocated.
+// No memory may be allocated for a hostile length.
 TEST(DatabaseTest, HugeNodeLengthIsOutOfRange) {
   Crafted crafted;
   crafted.AddLeaf({{"a", ""}});
@@ -327,8 +327,8 @@ TEST(DatabaseTest, EmptyIndirectValueIsReadWithoutFile) {
   EXPECT_EQ(*items, (Items{{"k", ""}}));
 }
 
-// Damage to any byte of a database without indirect values must be noticed or
-// make no difference.
+// Checks that a damaged database is refused or still gives `want`. REQUIRES: no
+// indirect values, whose damage nothing would notice.
 void ExpectErrorOrSame(const Items& objects, const Items& want) {
   const auto store = StoreOf(objects);
   const auto items = ReadItems(*store);
@@ -365,7 +365,8 @@ TEST(DatabaseTest, EverySingleByteChangeIsFoundOrHarmless) {
   }
 }
 
-// Like the above, with the checksum corrected, so that the damage gets further.
+// Like the test above, but the checksum is corrected, so that the damage gets
+// further.
 TEST(DatabaseTest, ChangesBehindAGoodChecksumAreHandled) {
   std::mt19937_64 random(37);
   const Items items = ManyItems(random, 30);

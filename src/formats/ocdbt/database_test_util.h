@@ -27,7 +27,7 @@ inline void Set(Store& store, const std::string& key, std::string_view value) {
   ASSERT_TRUE(store.Write(key, value).ok()) << key;
 }
 
-// All objects of a store.
+// Returns all objects of a store.
 inline Items Contents(Store& store) {
   Items contents;
   const Status status =
@@ -45,7 +45,7 @@ inline std::unique_ptr<MemoryStore> StoreOf(const Items& contents) {
   return store;
 }
 
-// The files below `directory` of the golden databases.
+// Returns the files below `directory` of the golden databases.
 inline std::unique_ptr<MemoryStore> LoadGolden(const std::string& directory) {
   const std::filesystem::path root =
       std::filesystem::path(HOLDFAST_SOURCE_DIR) / "tests/golden/ocdbt" /
@@ -61,7 +61,7 @@ inline std::unique_ptr<MemoryStore> LoadGolden(const std::string& directory) {
   return StoreOf(contents);
 }
 
-// Keys and values of the generation at which `database` is open.
+// Returns the keys and values of the generation at which `database` is open.
 inline Result<Items> ReadItems(Database& database) {
   Items items;
   HF_RETURN_IF_ERROR(database.ForEach(
@@ -86,7 +86,7 @@ inline Result<Items> ReadItems(Store& store,
   return ReadItems(*database);
 }
 
-// A chunk that borrows `value`.
+// Returns a chunk that borrows `value`.
 inline EncodedChunk Chunk(std::string_view value) {
   EncodedChunk chunk;
   chunk.pieces = {value};
@@ -94,7 +94,8 @@ inline EncodedChunk Chunk(std::string_view value) {
   return chunk;
 }
 
-// Options that give the same bytes each time. Each copy has its own counter.
+// Returns options that give the same bytes each time. Each copy has its own
+// counter.
 inline BulkWriteOptions FixedOptions(char name_digit = 'a') {
   BulkWriteOptions options;
   options.uuid = Uuid{1, 2, 3};

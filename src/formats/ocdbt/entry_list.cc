@@ -17,8 +17,9 @@ constexpr size_t kArenaChunkBytes = size_t{1} << 20;
 
 bool KeyLess(const LeafEntry& a, const LeafEntry& b) { return a.key < b.key; }
 
-// The first eight bytes as an integer that sorts like the bytes. Missing bytes
-// count as zero, so keys with equal heads must be compared themselves.
+// Returns the first eight bytes as an integer that sorts like the bytes.
+// Missing bytes count as zero, so keys with equal heads must be compared
+// themselves.
 uint64_t KeyHead(std::string_view key) {
   char bytes[sizeof(uint64_t)] = {};
   if (!key.empty()) {

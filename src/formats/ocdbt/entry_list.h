@@ -1,5 +1,5 @@
 // EntryList: all keys of one database, with their values or the places of their
-// values, so that a merge need not read them a second time.
+// values, so that a merge does not need to read them again.
 //
 // Thread-safety: a value; one owner at a time. Ownership: keys and inline
 // values are views of memory that `owners` keep alive. Units: bytes.
@@ -38,7 +38,7 @@ struct EntryList {
   std::vector<std::shared_ptr<const void>> owners;
 };
 
-// The entries of the generation at which `database` is open.
+// Returns the entries of the generation at which `database` is open.
 Result<EntryList> ReadAllEntries(Database& database,
                                  const CancelToken* cancel = nullptr);
 

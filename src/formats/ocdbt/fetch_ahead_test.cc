@@ -23,7 +23,7 @@ class FarStore final : public MemoryStore {
                    const CancelToken* cancel) override {
     const int trips_before = trip_count;
     const Status status = MemoryStore::ReadBatch(requests, cancel);
-    trip_count = trips_before + 1;  // whatever calls it consists of
+    trip_count = trips_before + 1;  // no matter which calls it consists of
     return status;
   }
 
@@ -48,7 +48,7 @@ TEST(FetchAhead, ALevelOfNodesIsOneRoundTrip) {
   const auto database = Database::Open(&store, "", {}).value();
   const int opened = store.trip_count;
   EXPECT_EQ(ReadItems(*database).value(), written);
-  // The trips for the root and for the leaves.
+  // The trips fetch the root and the leaves.
   EXPECT_LE(store.trip_count - opened, 3);
   const int walked = store.trip_count;
   EXPECT_TRUE(database->Find("key/101234").ok());

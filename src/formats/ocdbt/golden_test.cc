@@ -1,5 +1,5 @@
-// The golden databases: thirteen that must be read exactly, and forty-seven
-// that must be refused, each for its own reason.
+// Reads the golden databases: thirteen that must be read exactly, and
+// forty-seven that must be refused, each for its own reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -200,8 +200,8 @@ constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
 constexpr char kManifest[] =
     "Error decoding memory:/manifest.ocdbt: Error decoding manifest: ";
 
-// Messages are those of TensorStore 0.1.86, except that they show full keys,
-// where TensorStore omits the prefix that parent nodes imply.
+// Messages are TensorStore 0.1.86's, except that they show full keys, while
+// TensorStore omits the prefix that parent nodes imply.
 const BadCase kBadCases[] = {
     {"bt_key_order_equal", kLoss,
      "Error decoding b-tree node: Invalid key order; at byte "},

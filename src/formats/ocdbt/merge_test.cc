@@ -19,7 +19,7 @@ constexpr char kOne[] = "ocdbt.process_0/";
 constexpr char kTwo[] = "ocdbt.process_1/";
 constexpr char kThree[] = "ocdbt.process_replica_xyz/";
 
-// Three disjoint sets with values of all kinds.
+// Returns three disjoint sets with values of all kinds.
 std::vector<Items> MakeItems(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Items> sets(3);

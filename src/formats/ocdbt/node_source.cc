@@ -16,8 +16,8 @@ constexpr uint64_t kUncheckedReadBytesMax = uint64_t{1} << 20;
 constexpr uint64_t kAheadBytesMax = uint64_t{32} << 20;
 constexpr uint64_t kAheadNodeBytesMax = uint64_t{8} << 20;
 
-// The meaning of references in a node depends on the base path, so the base
-// path is part of the node's identity.
+// Returns the node's key in the cache. It includes the base path, because the
+// meaning of references in a node depends on that path.
 std::string CacheKey(const DataFile& file, const Reference& range) {
   return file.path + '\0' + std::to_string(file.base_byte_count) + ' ' +
          std::to_string(range.offset) + ' ' + std::to_string(range.byte_count);
@@ -128,7 +128,7 @@ void NodeSource::FetchAhead(const std::vector<NodePlace>& places) {
                         place.range.offset,
                         {buffers.back().data(), node_bytes}});
   }
-  // A failure is not reported here: the reader that needs the node reads it
+  // A failure is not reported here. The reader that needs the node reads it
   // again and gets the error.
   const bool is_read = !requests.empty() && store_->ReadBatch(requests).ok();
   for (size_t i = 0; i < asked.size(); ++i) {
@@ -177,7 +177,8 @@ void NodeSource::EndRead(const std::string& cache_key,
       cache_byte_count_ += node->memory_byte_count();
       cache_order_.push_front(cache_key);
       cache_[cache_key] = {std::move(node), cache_order_.begin()};
-      // This ends before the new node, the youngest, since that fits by itself.
+      // This loop ends before it drops the new node, the youngest, because that
+      // node fits by itself.
       while (cache_byte_count_ > cache_bytes_max_) DropOldest();
     }
   }

@@ -84,7 +84,7 @@ Result<Bytes> ReadFileRange(Store& store, std::string_view path,
                             uint64_t offset, uint64_t byte_count);
 Status RangeError(uint64_t offset, uint64_t byte_count,
                   uint64_t file_byte_count);
-// "Byte range [B, E) of <place of the file>".
+// Returns "Byte range [B, E) of <place of the file>".
 std::string RangeText(const Store& store, std::string_view path,
                       uint64_t offset, uint64_t byte_count);
 

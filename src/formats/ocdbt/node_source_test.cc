@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kCacheBytesMax = 1000000;
 
-// A leaf whose only value is in "rel" of the same base path.
+// Returns a leaf whose only value is in "rel" of the same base path.
 Bytes MakeLeaf(const std::string& key) {
   LeafEntry entry;
   entry.key = key;

@@ -26,7 +26,7 @@ class OcdbtStore : public ReadOnlyStore {
 
   Database& database() { return *database_; }
 
-  // "<directory>|ocdbt:<key>".
+  // Returns "<directory>|ocdbt:<key>".
   std::string Describe(std::string_view key) const override;
   int requests_in_flight() const override {
     return base().requests_in_flight();
@@ -46,7 +46,7 @@ class OcdbtStore : public ReadOnlyStore {
  private:
   Store& base() const { return *database_->store(); }
   Status Refusal(std::string_view key) const override;
-  // Ok if the range is inside the value.
+  // Returns ok if the range is inside the value.
   Status CheckRange(std::string_view key, uint64_t offset, uint64_t byte_count,
                     const ValueRef& value) const;
 

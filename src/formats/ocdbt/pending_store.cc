@@ -76,8 +76,8 @@ Status PendingStore::Commit() {
   if (changes_.empty()) return Status();
   std::vector<AppendEntry> entries;
   for (const auto& [key, change] : changes_) {
-    // A removed key has no entry. It is only in `changes_`, which drops its old
-    // value below.
+    // A removed key has no entry here. It is only in `changes_`, so its old
+    // value is dropped below.
     if (change) entries.push_back(BorrowEntry(key, change->view()));
   }
   HF_RETURN_IF_ERROR(AppendEntries(base_.get(), directory_, entries, options_,
@@ -104,7 +104,7 @@ std::optional<PendingStore::Change> PendingStore::Find(
   std::lock_guard lock(mutex_);
   const auto found = changes_.find(key);
   if (found != changes_.end()) return found->second;
-  // There is no database yet, so every other key is absent: an empty change.
+  // There is no database yet, so every other key counts as removed.
   if (stored_ == nullptr) return Change();
   return std::nullopt;
 }

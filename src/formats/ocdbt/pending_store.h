@@ -63,7 +63,7 @@ class PendingStore : public Store {
   // Opens the newest generation, if there is a database.
   Status Reopen();
   Status Absent(std::string_view key) const;
-  // The change to the key; nullopt if the database has to be asked.
+  // Returns the change to the key, or nullopt if the database must be asked.
   std::optional<Change> Find(std::string_view key) const;
   void Set(std::string_view key, Change change);
 

@@ -23,8 +23,8 @@ Statistics StatisticsOf(const LeafEntry& entry) {
 }
 Statistics StatisticsOf(const ChildEntry& entry) { return entry.statistics; }
 
-// The most bytes that may be cut from a key. Keys are complete here; that of a
-// child is limited by its subtree prefix.
+// Returns the most bytes that may be cut from a key. Keys are complete here. A
+// child's key is limited by its subtree prefix.
 size_t CutMax(const LeafEntry& entry) { return entry.key.size(); }
 size_t CutMax(const ChildEntry& entry) {
   return entry.subtree_prefix_byte_count;

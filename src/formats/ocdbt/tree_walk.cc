@@ -34,8 +34,8 @@ std::string FullKey(const Frame& frame, size_t i) {
   return key;
 }
 
-// The first entry, of a node with this full prefix, whose full key is >= bound
-// (or > bound, if `after_equal`).
+// Returns the first entry whose full key is >= bound (or > bound, if
+// `after_equal`), in a node with this full prefix.
 size_t Bound(const BtreeNode& node, std::string_view prefix,
              std::string_view bound, bool after_equal) {
   const size_t count = node.entry_count();
@@ -77,8 +77,8 @@ Status CheckAgainstParent(const Frame& frame) {
         " but received: " + std::to_string(frame.node->height));
   }
   HF_RETURN_IF_ERROR(CheckKeyLengths(frame));
-  // The parent says which keys the node may hold. A node of another tree, even
-  // if valid, must not be accepted.
+  // The parent says which keys the node may hold. A node of another tree must
+  // not be accepted, even if the node is valid.
   const std::string first = FullKey(frame, 0);
   if (first < subtree.inclusive_min) {
     return DataLossError("First key \"" + first +
@@ -145,7 +145,8 @@ void Clip(Frame& frame, const KeyRange& range) {
   frame.whole = frame.next == 0 && frame.end == count;
 }
 
-// Values of one leaf; checks the same path in consecutive values only once.
+// The values of one leaf. If consecutive values have the same path, the path is
+// checked only once.
 class LeafValues {
  public:
   explicit LeafValues(const NodePtr& node) : node_(*node) {
@@ -213,7 +214,8 @@ class Walk {
   }
 
   void FetchAhead(Frame& frame) {
-    // Done once per round: children before `fetched` were already requested.
+    // Does this once per round: children before `fetched` were already
+    // requested.
     if (frame.next < frame.fetched || !source_.fetches_ahead()) return;
     std::vector<NodeSource::NodePlace> places;
     for (size_t i = frame.next;

@@ -87,11 +87,11 @@ struct TreeLeaf {
   }
 };
 
-// The leaf that covers `key`; null when no leaf does.
+// Returns the leaf that covers `key`, or null if no leaf does.
 Result<std::shared_ptr<const TreeLeaf>> FindLeaf(NodeSource& source,
                                                  const Subtree& root,
                                                  std::string_view key);
-// The value of `key`, or nullopt. REQUIRES: leaf.Covers(key).
+// Returns the value of `key`, or nullopt. REQUIRES: leaf.Covers(key).
 Result<std::optional<ValueRef>> FindInLeaf(const TreeLeaf& leaf,
                                            std::string_view key);
 

@@ -17,7 +17,7 @@ std::string DecimalOfBytes(std::string_view two_complement);
 // Parses an optional sign and 1 to kDigitsMax digits.
 std::optional<std::string> BytesOfDecimal(std::string_view decimal);
 
-// repr(float): the shortest digits that round-trip; "inf", "nan".
+// Returns repr(float): the shortest digits that round-trip, or "inf", "nan".
 std::string PythonFloat(double value);
 
 }  // namespace holdfast::pickle

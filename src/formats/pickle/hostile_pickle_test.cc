@@ -34,17 +34,17 @@ std::string Little(uint64_t value, size_t width) {
   return out;
 }
 
-// A string, with SHORT_BINUNICODE.
+// Returns a string as SHORT_BINUNICODE.
 std::string Short(const std::string& text) {
   return "\x8c"s + static_cast<char>(text.size()) + text;
 }
 
-// A name, with STACK_GLOBAL.
+// Returns a name with STACK_GLOBAL.
 std::string Named(const std::string& module, const std::string& name) {
   return Short(module) + Short(name) + "\x93";
 }
 
-// A list that holds the previous list twice, `depth` times.
+// Returns a list that holds the previous list twice, `depth` times.
 std::string ListBomb(int depth) {
   std::string out = "\x80\x04]\x94(NNe"s;
   for (int i = 0; i < depth; ++i) {
@@ -227,9 +227,9 @@ std::vector<HostilePickle> DamagedPickles() {
 std::vector<HostilePickle> ForeignPickles() {
   return {
       {"STACK_GLOBAL of ints", "K\1K\2\x93.", kDamaged,
-       "STACK_GLOBAL wants two texts, and has an int and an int"},
+       "STACK_GLOBAL wants two strings, and has an int and an int"},
       {"STACK_GLOBAL of bytes", "C\2osC\6system\x93.", kDamaged,
-       "STACK_GLOBAL wants two texts"},
+       "STACK_GLOBAL wants two strings"},
       {"GLOBAL without its lines", "cos", kDamaged, "a line has no end"},
       {"an extension code", "\x82\x01.", kOther, "extension codes"},
       {"an extension code of two bytes", "\x83\x01\x02.", kOther,
@@ -275,7 +275,7 @@ std::vector<HostilePickle> MemoPickles() {
       {"GET of nothing", "h\5.", kDamaged, "nothing was put under number 5"},
       {"LONG_BINGET of nothing", "j\xff\xff\xff\xff.", kDamaged,
        "nothing was put under number 4294967295"},
-      {"GET by no number", "gx\n.", kDamaged, "a memo number is not one"},
+      {"GET by no number", "gx\n.", kDamaged, "a memo number is not a number"},
       {"PUT of nothing", "q\1.", kDamaged, "the stack has 0 values"},
       {"a list as a key", "}]Ns.", kDamaged, "a dict has a list as a key"},
       {"a dict in a set", "\x8f(}\x90.", kDamaged, "a set holds a dict"},
@@ -380,7 +380,7 @@ INSTANTIATE_TEST_SUITE_P(WrongObjects, HostilePickles,
 INSTANTIATE_TEST_SUITE_P(Large, HostilePickles,
                          testing::ValuesIn(LargePickles()), NameOfCase);
 
-// A value with one of everything that a pickle of torch.save may have.
+// Returns a value with one of everything that a torch.save pickle may have.
 PickleValue OneOfEverything() {
   PickleRecord record{.module = "model", .name = "Config"};
   record.state =

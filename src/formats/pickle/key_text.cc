@@ -7,7 +7,8 @@
 namespace holdfast::pickle {
 namespace {
 
-// In Python, 1, 1.0 and True are equal keys.
+// Writes an integral float like an int. In Python, 1, 1.0 and True are equal
+// keys.
 std::string NumberText(double value) {
   if (std::trunc(value) == value && std::fabs(value) < 9e18) {
     return "#" + std::to_string(static_cast<int64_t>(value));

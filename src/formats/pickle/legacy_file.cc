@@ -15,11 +15,11 @@ constexpr int64_t kProtocol = 1001;
 constexpr uint64_t kHeadBytes = uint64_t{1} << 20;
 
 Status BadLegacy(const std::string& what) {
-  return DataLossError("torch file of before 1.6: " + what);
+  return DataLossError("torch file from before 1.6: " + what);
 }
 
-// Reads consecutive pickles. `is_cut` reports that a pickle ends after the
-// bytes.
+// Reads consecutive pickles. `is_cut` is true if the bytes end before a pickle
+// does.
 class Pickles {
  public:
   explicit Pickles(std::string_view bytes) : bytes_(bytes) {}
@@ -59,15 +59,15 @@ Status CheckHead(Pickles& pickles) {
     if (key.kind == NodeKind::kString && key.text == "little_endian" &&
         (value.kind != NodeKind::kBool || value.number == 0)) {
       return UnimplementedError(
-          "torch file of before 1.6: it was written on a big-endian machine, "
+          "torch file from before 1.6: it was written on a big-endian machine, "
           "which is not read");
     }
   }
   return {};
 }
 
-// The element sizes of the storages that the pickle names. Only complete
-// storages count: a view has the key of the storage that contains it.
+// Returns the element sizes of the storages that the pickle names. Only
+// complete storages count: a view has the key of the storage that contains it.
 Result<std::map<std::string_view, size_t>> ElementSizes(
     const Program& program) {
   std::map<std::string_view, size_t> sizes;
@@ -81,7 +81,7 @@ Result<std::map<std::string_view, size_t>> ElementSizes(
   return sizes;
 }
 
-// Finds the places of the storages. Each is preceded by its element count.
+// Finds the places of the storages. Each storage follows its element count.
 Status FindStorages(const ByteSource& source, uint64_t offset,
                     const Program& keys,
                     const std::map<std::string_view, size_t>& element_sizes,

@@ -255,8 +255,8 @@ bool IsNumpyCore(std::string_view module, std::string_view last) {
          module.substr(module.rfind('.') + 1) == last;
 }
 
-// By convention, names of classes are capitalized, and names of functions are
-// not.
+// Returns whether the name is capitalized. By convention, names of classes are,
+// and names of functions are not.
 bool LooksLikeClass(std::string_view name) {
   std::string_view last = name.substr(name.rfind('.') + 1);
   while (last.starts_with('_')) last.remove_prefix(1);

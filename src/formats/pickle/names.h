@@ -1,8 +1,8 @@
 // Decides what a pickle may do with a name (module and qualified name) in it.
 //
-// Nothing is ever imported or called. Names are refused so that a pickle that
-// was made to run code does not pass as data: its reader learns what it tried
-// to do.
+// Nothing is imported or called. A pickle that was made to run code must not
+// pass as data, so names are refused: whoever reads the pickle learns what it
+// tried to do.
 // Thread-safety: pure functions. Errors: none.
 #pragma once
 
@@ -16,7 +16,7 @@ enum class NameUse : uint8_t {
   kRefused,        // may not even be mentioned
   kClass,          // unknown: a record, or an enum when called with one value
   kFunction,       // unknown, does not look like a class: only mentioned
-  kInertClass,     // of the standard library, harmless: a record, called freely
+  kInertClass,     // harmless standard library class: a record; calls allowed
   kCodecsEncode,   // _codecs.encode: bytes in old protocols
   kGetattr,        // getattr(cls, name): an enum member by name
   kReconstructor,  // copyreg._reconstructor: an object in old protocols
@@ -57,7 +57,7 @@ enum class NameUse : uint8_t {
   kTorchLayout,  // torch.serialization._get_layout
 };
 
-// Converts names of Python 2 to those of Python 3.
+// Converts Python 2 names to Python 3 names.
 void ModernName(std::string& module, std::string& name);
 
 // Shortens a name of any length for a message.

@@ -60,7 +60,7 @@ constexpr std::array<TorchName, 20> kTorchNames = {{
     {DType::kComplex128, "complex128", "cdouble", "ComplexDoubleStorage"},
 }};
 
-// Further dtypes of torch, whose values holdfast does not support.
+// Other torch dtypes, whose values holdfast does not support.
 constexpr std::array<std::string_view, 31> kOtherTorchNames = {
     "complex32",
     "chalf",

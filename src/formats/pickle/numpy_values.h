@@ -1,4 +1,4 @@
-// Arrays and scalars of numpy, and bytes, as they appear in pickles of all
+// Reads numpy's arrays and scalars, and bytes, as they appear in pickles of all
 // protocols.
 //
 // Thread-safety: pure functions. Ownership: results own their memory.

@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// The SHA-256 of the elements in C order, little endian, in hex.
+// Returns the SHA-256 of the elements in C order, little endian, in hex.
 std::string Sha256OfElements(const ConstArrayView& view) {
   Sha256 hash;
   pickle::ForEachPiece(view,

@@ -24,7 +24,7 @@ std::optional<uint32_t> HexAt(std::string_view text, size_t position,
 
 constexpr std::string_view kEscapes = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";
 
-// The byte that a backslash followed by `name` stands for.
+// Returns the byte for a backslash followed by `name`.
 std::optional<char> SimpleEscape(char name) {
   for (size_t i = 0; i < kEscapes.size(); i += 2) {
     if (kEscapes[i] == name) return kEscapes[i + 1];

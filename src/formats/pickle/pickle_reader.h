@@ -26,7 +26,7 @@ class PickleReader {
   bool is_cut() const { return is_cut_; }
 
   Result<uint8_t> Opcode();
-  // `width` bytes, little endian.
+  // Reads `width` bytes, little endian.
   Result<uint64_t> Unsigned(size_t width);
   Result<int64_t> Int32();
   Result<double> BigEndianDouble();
@@ -35,12 +35,12 @@ class PickleReader {
   Result<std::string_view> Counted(size_t width, bool is_signed = false);
   // Reads up to the next newline and returns the line without it.
   Result<std::string_view> Line();
-  // Like Line, for a Python literal in quotes.
+  // Like Line, but reads a Python literal in quotes.
   Result<std::string_view> QuotedLine();
-  // Like Line, for text in raw-unicode-escape.
+  // Like Line, but reads text in raw-unicode-escape.
   Result<std::string_view> UnicodeLine();
 
-  // "pickle: offset 12: <what>".
+  // Returns DataLoss "pickle: offset 12: <what>".
   Status Error(const std::string& what) const;
   std::string_view Keep(std::string text) {
     return texts_.emplace_back(std::move(text));
@@ -56,7 +56,8 @@ class PickleReader {
   bool is_cut_ = false;
 };
 
-// True for UTF-8, with lone surrogates allowed as in Python's "surrogatepass".
+// Returns true for UTF-8, with lone surrogates allowed as in Python's
+// "surrogatepass".
 bool IsPythonText(std::string_view utf8);
 // Appends a code point, which may be a lone surrogate. REQUIRES: <= 0x10FFFF.
 void AppendPythonChar(std::string& out, uint32_t code_point);

@@ -22,19 +22,19 @@ class PickleWriter {
     Put(value ? Opcode::kNewTrue : Opcode::kNewFalse);
   }
   void PutInt(int64_t value);
-  // Two's complement, little endian.
+  // `bytes` is two's complement, little endian.
   void PutBigInt(std::string_view bytes);
   void PutFloat(double value);
   void PutString(std::string_view utf8);
-  // Bytes as protocol 2 writes them: a call of _codecs.encode.
+  // Puts bytes as protocol 2 writes them: as a call of _codecs.encode.
   void PutBytes(std::string_view bytes);
   void PutGlobal(std::string_view module, std::string_view name);
-  // A tuple of ints.
+  // Puts a tuple of ints.
   void PutInts(const Shape& values);
-  // An empty OrderedDict.
+  // Puts an empty OrderedDict.
   void PutEmptyHooks();
-  // A tensor in C order: a call of _rebuild_tensor_v2 or _v3. REQUIRES:
-  // TorchStorageOf(dtype).
+  // Puts a tensor in C order as a call of _rebuild_tensor_v2 or _v3. REQUIRES:
+  // TorchStorageOf(dtype) is not nullopt.
   void PutTensor(DType dtype, const Shape& shape, std::string_view key);
   void Append(std::string_view opcodes) { out_ += opcodes; }
 

@@ -112,8 +112,8 @@ class Machine {
   Status PushInt(int64_t value) {
     return PushNew({.kind = NodeKind::kInt, .number = value});
   }
-  // An opcode may access values below the topmost mark only if it pops the
-  // mark.
+  // Returns the lowest stack position that an opcode may use. It may access
+  // values below the topmost mark only if it pops the mark.
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   Status Need(size_t count) const {
     if (stack_.size() - floor() >= count) return {};
@@ -148,7 +148,7 @@ class Machine {
   Status StepObject(Opcode opcode);
 
   Status Text(NodeKind kind, Result<std::string_view> text);
-  // A str of Python 2, which becomes bytes if it is not valid text.
+  // Adds a Python 2 str, which becomes bytes if it is not valid text.
   Status OldString(Result<std::string_view> text);
   Status Long(Result<std::string_view> bytes);
   Status TextInt(std::string_view line);
@@ -581,7 +581,7 @@ Status Machine::Get(uint64_t key) {
 Status Machine::TextMemo(Opcode opcode) {
   HF_ASSIGN_OR_RETURN(const std::string_view line, reader_.Line());
   const auto key = ParseNumber<uint32_t>(line);
-  if (!key) return reader_.Error("a memo number is not one");
+  if (!key) return reader_.Error("a memo number is not a number");
   return opcode == Opcode::kPut ? Put(*key) : Get(*key);
 }
 
@@ -631,7 +631,7 @@ Status Machine::StackGlobal() {
   const NodeIndex module = Take();
   if (node(name).kind != NodeKind::kString ||
       node(module).kind != NodeKind::kString) {
-    return reader_.Error("STACK_GLOBAL wants two texts, and has " +
+    return reader_.Error("STACK_GLOBAL wants two strings, and has " +
                          NameOf(node(module)) + " and " + NameOf(node(name)));
   }
   HF_ASSIGN_OR_RETURN(const NodeIndex global,
@@ -649,8 +649,8 @@ bool IsPlain(const Program& program, const Node& value, int depth = 0) {
   return value.kind <= NodeKind::kBytes;
 }
 
-// Ok if the callee may be called with these arguments. A class that is not in
-// the table may be an enum, which pickles as cls(value).
+// Returns ok if the callee may be called with these arguments. A class that is
+// not in the table may be an enum, which pickles as cls(value).
 Status Machine::CheckCall(const Global& global, const Node& args) const {
   const auto refuse = [&] {
     return PermissionDeniedError("pickle calls " +
@@ -768,7 +768,7 @@ Status Machine::Persistent(NodeIndex id) {
   if (!options_.persistent_ids) {
     return reader_.Error(
         "it refers to an object outside of it (a persistent "
-        "id), which only files of torch.save may");
+        "id), which only torch.save files may do");
   }
   // Before torch 1.6, a module's class was saved with its source: ("module",
   // class, file, text).

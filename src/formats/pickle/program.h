@@ -9,8 +9,8 @@
 // Errors: DataLoss (cut short, damaged or inconsistent, with the offset),
 // PermissionDenied (the pickle names a function or class that is not allowed),
 // Unimplemented (extension codes, out-of-band buffers). With keeps_refused,
-// PermissionDenied, extension codes and calls of what the pickle itself has
-// made become refusals instead.
+// what would be PermissionDenied, extension codes and calls of values that the
+// pickle itself has made become refusals instead.
 #pragma once
 
 #include <cstdint>

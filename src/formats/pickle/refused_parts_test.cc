@@ -20,7 +20,7 @@ Program Ran(const std::string& bytes) {
   return program.ok() ? *std::move(program) : Program();
 }
 
-// The value of a string key of the root, which is a dict.
+// Returns the value of a string key of the root, which is a dict.
 NodeIndex Member(const Program& program, std::string_view name) {
   const auto& pairs = program.node(program.root).children;
   for (size_t i = 0; i + 1 < pairs.size(); i += 2) {

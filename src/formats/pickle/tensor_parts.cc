@@ -268,7 +268,7 @@ Result<TensorParts> ParseStorage(const Program& program, const Node& node) {
 
 namespace {
 
-// A function of torch that makes a tensor, and its arguments.
+// A torch function that makes a tensor, and its arguments.
 struct Rebuild {
   NameUse use = NameUse::kRefused;
   const std::vector<NodeIndex>* args = nullptr;
@@ -291,8 +291,8 @@ std::optional<Rebuild> RebuildOf(const Program& program, const Node& node) {
   return Rebuild{callee->use, &args};
 }
 
-// The first call that _rebuild_from_type_v2(function, type, arguments, state)
-// makes.
+// Returns the first call that _rebuild_from_type_v2(function, type, arguments,
+// state) makes.
 std::optional<Rebuild> InnerRebuild(const Program& program,
                                     const std::vector<NodeIndex>& args) {
   if (args.size() < 3) return std::nullopt;
@@ -304,7 +304,7 @@ std::optional<Rebuild> InnerRebuild(const Program& program,
   return Rebuild{program.global(function).use, &inner.children};
 }
 
-// The innermost call, which yields the elements.
+// Returns the innermost call, which yields the elements.
 std::optional<Rebuild> Innermost(const Program& program, const Node& node,
                                  std::string_view& want_dtype) {
   std::optional<Rebuild> at = RebuildOf(program, node);
@@ -334,7 +334,8 @@ std::optional<Rebuild> Innermost(const Program& program, const Node& node,
   return std::nullopt;
 }
 
-// "torch.distributed.tensor.DTensor" for a call of _rebuild_wrapper_subclass.
+// Returns "torch.distributed.tensor.DTensor" for a call of
+// _rebuild_wrapper_subclass.
 std::string ClassOf(const Program& program, const Rebuild& rebuild) {
   if (rebuild.args->empty()) return "";
   const Node& type = program.node(rebuild.args->front());

@@ -1,5 +1,5 @@
 // The description of a tensor in a pickle: dtype, storage, offset, sizes and
-// strides. Ignores what a subclass makes of them.
+// strides. It ignores how a subclass uses these.
 //
 // Thread-safety: pure functions. Ownership: plain values; strings belong to the
 // program.
@@ -52,19 +52,20 @@ struct TensorCall {
 };
 // Finds the call that yields the value's elements: its own call, or the call
 // inside a parameter, a subclass, or a tensor with attributes, whose other
-// parts are ignored. Nullopt when the value is not such a tensor.
+// parts are ignored. Returns nullopt if the value is not such a tensor.
 std::optional<TensorCall> TensorCallOf(const Program& program,
                                        const Node& node);
-// On success, every element is inside the storage.
+// Parses a tensor. On success, every element is inside the storage.
 Result<TensorParts> ParseTensor(const Program& program, const TensorCall& call);
-// A bare storage, as a one-dimensional tensor. REQUIRES: a kPersistent.
+// Parses a bare storage as a one-dimensional tensor. REQUIRES: a kPersistent.
 Result<TensorParts> ParseStorage(const Program& program, const Node& node);
 
-// The reason why a value that is a tensor in torch cannot be a tensor here
-// (quantized, or divided by other libraries); ok for anything else.
+// Returns the reason why a value that is a tensor in torch cannot be a tensor
+// here (quantized, or divided by other libraries); ok for anything else.
 Status CheckHasElements(const Program& program, const Node& node);
 
-// Parses a tuple, list or torch.Size of ints. DataLoss for anything else.
+// Parses a tuple, list or torch.Size of ints. Returns DataLoss for anything
+// else.
 Result<Shape> ParseInts(const Program& program, const Node& node);
 
 }  // namespace holdfast::pickle

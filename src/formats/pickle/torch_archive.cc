@@ -52,7 +52,7 @@ Result<TorchArchive> TorchArchive::Open(const ByteSource& source) {
   HF_ASSIGN_OR_RETURN(archive.root_, FindRoot(archive.zip_));
   if (archive.zip_.Find(archive.root_ + "constants.pkl") != nullptr) {
     return UnimplementedError(
-        "torch file: it is a TorchScript program, not a file of torch.save");
+        "torch file: it is a TorchScript program, not a torch.save file");
   }
   HF_RETURN_IF_ERROR(CheckByteOrder(archive.zip_, archive.root_));
   for (const ZipEntry& entry : archive.zip_.entries()) {

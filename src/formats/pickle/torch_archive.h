@@ -1,4 +1,4 @@
-// The zip archive of torch.save: its pickle and its storages.
+// A torch.save zip archive: its pickle and its storages.
 //
 // Thread-safety: const methods may run concurrently. Ownership: borrows the
 // source. Units: bytes.
@@ -26,7 +26,8 @@ class TorchArchive {
 
   const ZipReader& zip() const { return zip_; }
   Result<std::string> ReadPickleText() const;
-  // The entry of a storage. It has exactly as many bytes as the id says.
+  // Returns the entry of a storage, which has exactly as many bytes as the id
+  // says.
   Result<const ZipEntry*> FindStorage(const StorageId& id) const;
 
  private:
@@ -46,7 +47,7 @@ struct TensorPlace {
   uint64_t offset = 0;  // in the source
 };
 
-// DataLoss when the archive's value is not a tensor.
+// Returns DataLoss if the archive's value is not a tensor.
 Result<TensorPlace> LocateTensor(const ByteSource& source);
 
 }  // namespace holdfast::pickle

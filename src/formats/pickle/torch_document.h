@@ -1,5 +1,5 @@
-// An open file of torch.save: its pickle has run, and the place of each storage
-// in the file is known, so that tensors can be read in place.
+// An open torch.save file: its pickle has run, and the place of each storage in
+// the file is known, so that tensors can be read in place.
 //
 // Thread-safety: const methods may run concurrently. Ownership: a document
 // shares its source. Units: bytes; offsets in the source.

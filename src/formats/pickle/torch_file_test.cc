@@ -1,4 +1,4 @@
-// Files of torch.save: golden files, and archives with false claims.
+// Tests torch.save files: golden files, and archives with false claims.
 #include "holdfast/tools/torch_file.h"
 
 #include <gmock/gmock.h>
@@ -53,8 +53,8 @@ TEST(TorchFileGolden, CommonStatesHaveTheRecordedValues) {
 }
 
 // Every file, parsed and written again, keeps its value. So does a file that
-// was put into a list and taken out again; from the second time on, its bytes
-// are equal.
+// was put into a list and taken out again; the second time, its bytes stay the
+// same as well.
 TEST(TorchFileGolden, EveryFileKeepsItsValue) {
   size_t count = 0;
   for (const auto& entry :
@@ -138,7 +138,7 @@ std::string ReadingZip(const std::string& file) {
   return "OK";
 }
 
-// The first record with this signature.
+// Returns the first record with this signature.
 char* RecordIn(std::string& file, uint32_t signature) {
   for (size_t i = 0; i + 4 <= file.size(); ++i) {
     if (LoadLittle<uint32_t>(&file[i]) == signature) return &file[i];
@@ -314,7 +314,7 @@ TEST(TensorLies, AreRefused) {
               HasSubstr("has 2 sizes and 1 strides"));
   EXPECT_THAT(tensor("K\0K\2K\2K\2\x87K\1K\1K\1\x87"s),
               HasSubstr("\"shape\":[2,2,2]"));
-  // All elements are the same one. Such a view is allowed, but must not be
+  // All elements share one place. Such a view is allowed, but must not be
   // larger than its file justifies.
   EXPECT_THAT(tensor("K\0J\0\0\0\x10\x85K\0\x85"s),
               HasSubstr("it holds the same parts again and again"));
@@ -348,7 +348,8 @@ TEST(TorchTensors, ABareStorageIsATensorOfOneAxis) {
               HasSubstr("\"dtype\":\"int16\",\"hex\":\"01000200\""));
 }
 
-// Its parts are tensors, of which torch.load would make the sparse tensor.
+// A sparse tensor becomes a record of tensors, from which torch.load would make
+// the sparse tensor.
 TEST(TorchTensors, ASparseOneIsARecord) {
   EXPECT_THAT(ReadingTorch({{"a/data.pkl",
                              "ctorch._utils\n_rebuild_sparse_tensor\n(ctorch"
@@ -415,7 +416,7 @@ TEST(PickleJson, IsCanonical) {
 
 // ---- files from before torch 1.6
 
-// A file of a gigabyte that begins with `start`; counts the bytes that are
+// A file of a gigabyte that begins with `start`. It counts the bytes that are
 // read.
 class LargeSource : public pickle::ByteSource {
  public:
@@ -436,7 +437,8 @@ class LargeSource : public pickle::ByteSource {
   mutable uint64_t read_bytes_ = 0;
 };
 
-// The pickles of the protocol version and of {"little_endian": True}.
+// Returns the magic, and the pickles of the protocol version and of
+// {"little_endian": True}.
 std::string LegacyHead() {
   std::string head(pickle::kLegacyMagic);
   head += std::string("\x80\x02M\xe9\x03.", 6);

@@ -60,7 +60,7 @@ std::string WithPickle(
   return zip.TakeBytes();
 }
 
-// The entries "data/..." of an archive.
+// Returns the entries "data/..." of an archive.
 Result<std::vector<std::pair<std::string, std::string>>> StoragesOf(
     const TorchArchive& archive) {
   std::vector<std::pair<std::string, std::string>> storages;
@@ -74,8 +74,8 @@ Result<std::vector<std::pair<std::string, std::string>>> StoragesOf(
   return storages;
 }
 
-// True for protocol 2 without frames, where memo indices are explicit, so
-// opcodes may be added before and after the existing ones.
+// Returns true for protocol 2 without frames, where memo indices are explicit,
+// so opcodes may be added before and after the existing ones.
 bool IsPlainProtocol2(std::string_view pickle) {
   return pickle.starts_with("\x80\x02") && pickle.ends_with('.');
 }
@@ -351,7 +351,7 @@ Status ValueWriter::PutTensor(const Array& array) {
   return {};
 }
 
-// numpy.dtype(kind, False, True) with its state.
+// Puts numpy.dtype(kind, False, True) with its state.
 void ValueWriter::PutNumpyDType(std::string_view dtype) {
   const bool has_order = dtype[0] == '<' || dtype[0] == '|';
   const std::string_view kind = has_order ? dtype.substr(1) : dtype;

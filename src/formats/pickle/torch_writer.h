@@ -1,5 +1,6 @@
-// Writes files of torch.save around existing pickles: a tensor whose elements
-// are written later, and a value that is put into a list or taken out of it.
+// Writes torch.save files: for a tensor whose elements are written later, and
+// for the value of an existing file that is put into a list or taken out of
+// one.
 //
 // Thread-safety: pure functions. Units: bytes.
 // Errors: as torch_file.h.
@@ -26,9 +27,10 @@ struct TensorFilePlan {
   uint64_t byte_count() const { return head.size() + data_bytes + tail_bytes; }
 };
 
-// InvalidArgument for a dtype that torch does not have.
+// Returns InvalidArgument for a dtype that torch does not have.
 Result<TensorFilePlan> PlanTensorFile(DType dtype, const Shape& shape);
-// The bytes after the elements, once the CRC-32 of the elements is known.
+// Returns the bytes after the elements, once the CRC-32 of the elements is
+// known.
 std::string TensorFileTail(const TensorFilePlan& plan, uint32_t crc32);
 
 // Turn torch.save(x) into torch.save([x]), and back. Storages are copied
@@ -37,7 +39,8 @@ std::string TensorFileTail(const TensorFilePlan& plan, uint32_t crc32);
 Result<std::string> WrapInList(std::string_view torch_file);
 Result<std::string> UnwrapFromList(std::string_view torch_file);
 
-// Returns a pickle of protocol 2. InvalidArgument when the value holds tensors.
+// Returns a pickle of protocol 2, or InvalidArgument if the value holds
+// tensors.
 Result<std::string> PickleOf(const PickleValue& value);
 
 }  // namespace holdfast::pickle

@@ -100,7 +100,8 @@ bool IsBare(const Object& object) {
   return !object.state && object.items.empty() && object.pairs.empty();
 }
 
-// An object of copyreg is made by cls.__new__, not by a call of the class.
+// Returns the object as copyreg makes it: by cls.__new__, not by a call of the
+// class.
 Object Uncalled(Object object) {
   object.is_called = false;
   return object;
@@ -380,7 +381,7 @@ Result<PickleValue> ValueBuilder::MakeComplex(const Indices& args) {
   return PickleValue::Complex(node(args[0]).real, node(args[1]).real);
 }
 
-// Attributes are not kept (the state_dict of a module has _metadata).
+// Attributes are not kept (a module's state_dict has _metadata).
 Result<PickleValue> ValueBuilder::MakeOrderedDict(const Object& object,
                                                   const Indices& args) {
   Indices all;
@@ -458,7 +459,8 @@ Result<PickleValue> ValueBuilder::MakeSize(const Indices& args) {
   return PickleValue::Items(PickleKind::kTorchSize, std::move(items));
 }
 
-// torch.strided is a name; for other layouts, torch.load needs the call itself.
+// Makes a torch layout. torch.strided is a name; for other layouts, torch.load
+// needs the call itself.
 Result<PickleValue> ValueBuilder::MakeLayout(const Global& cls,
                                              const Object& object,
                                              const Indices& args) {

@@ -1,8 +1,8 @@
 // The value of a program: inert nodes turned into a PickleValue.
 //
-// Shared nodes stay shared. Refused are cycles, nesting deeper than
-// kPickleDepthMax, and values that would be far larger than their source if
-// shared parts were repeated each time.
+// Shared nodes stay shared. Cycles and nesting deeper than kPickleDepthMax are
+// refused. So are values that would be far larger than their source if shared
+// parts were repeated each time.
 // Thread-safety: one thread per call. Errors: as torch_file.h.
 #pragma once
 

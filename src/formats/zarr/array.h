@@ -39,8 +39,9 @@ struct ArrayOptions {
 
 class Array {
  public:
-  // `prefix` is "" or ends in '/': "a.b/". Writes the metadata. AlreadyExists
-  // unless options.overwrite.
+  // Writes the metadata. Fails with AlreadyExists if there are metadata
+  // already, unless options.overwrite is set. `prefix` is "" or ends in '/':
+  // "a.b/".
   static Result<Array> Create(Store* store, std::string prefix,
                               const ArrayMetadata& metadata,
                               const ArrayOptions& options = {});

@@ -29,7 +29,8 @@ class Generator {
     return order;
   }
 
-  // Random elements, often equal to each other, so that fill values occur.
+  // Returns random elements, often equal to each other, so that fill values
+  // occur.
   std::string Elements(DType dtype, int64_t count) {
     std::string bytes(count * DTypeBytes(dtype), '\0');
     const bool sparse = Flip();

@@ -13,7 +13,8 @@ constexpr int kExpansionBitsMax = 16;
 // Smaller chunks are not checked.
 constexpr uint64_t kAlwaysFineBytes = uint64_t{64} << 20;
 
-// Planes are written only if the block size is left to their writer.
+// Returns whether these parameters write planes. Planes choose their own block
+// size, so none may be given.
 bool IsWrittenAsPlanes(const BloscParams& params) {
   return params.cname == "zstd" && params.shuffle == 1 && params.clevel > 0 &&
          params.blocksize == 0;
@@ -57,8 +58,8 @@ Result<std::shared_ptr<const ChunkCodec>> MakeChunkCodec(
 
 Status CheckExpansion(uint64_t encoded_bytes, uint64_t decoded_bytes,
                       size_t codec_count) {
-  // Each codec may expand again, so the bound is to the power of the codec
-  // count.
+  // Each codec may expand again, so the bound is raised to the power of the
+  // codec count.
   if (decoded_bytes <= kAlwaysFineBytes || codec_count > 3) return Status();
   const int bits = kExpansionBitsMax * static_cast<int>(codec_count);
   if ((decoded_bytes >> bits) <= encoded_bytes) return Status();

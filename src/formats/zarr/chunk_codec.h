@@ -25,9 +25,9 @@ struct ChunkCodecOptions {
   MissingChunks missing = MissingChunks::kFill;
   // If true, every zstd frame carries its content checksum, whatever the
   // metadata say, and blosc with zstd and byte shuffle is written as byte
-  // planes, whose frames have checksums, too. If false, zstd frames follow the
+  // planes, whose frames also have checksums. If false, zstd frames follow the
   // metadata (v2 has no field for checksums, so they have none), and blosc is
-  // written like c-blosc does.
+  // written as c-blosc writes it.
   bool zstd_checksums = true;
 };
 
@@ -41,9 +41,9 @@ std::vector<BytesCodecParams> WithChecksums(
     std::vector<BytesCodecParams> codecs, int zarr_format,
     const ChunkCodecOptions& options);
 
-// DataLoss when no stream of `encoded_bytes` can decode to `decoded_bytes`.
-// Codecs check this themselves; this function is for callers that allocate
-// memory for a chunk before they decode it.
+// Returns DataLoss if no stream of `encoded_bytes` can decode to
+// `decoded_bytes`. Codecs check this themselves; this function is for callers
+// that allocate memory for a chunk before they decode it.
 Status CheckExpansion(uint64_t encoded_bytes, uint64_t decoded_bytes,
                       size_t codec_count);
 

@@ -21,7 +21,7 @@ std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
-// The elements of the array in C order.
+// Returns the elements of the array in C order.
 Result<std::string> ReadAll(Store& store, std::string_view metadata_key) {
   auto array =
       OpenForTest(&store, "", {.metadata_key = std::string(metadata_key)});

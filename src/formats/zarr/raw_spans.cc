@@ -7,8 +7,8 @@
 namespace holdfast::zarr {
 namespace {
 
-// The bytes from the first to the last element of the box, with only its
-// dimensions from `first` on.
+// Returns the number of bytes from the first to the last element of the box, if
+// the box had only its dimensions from `first` on.
 int64_t SpanBytes(const RawPlan& plan, size_t first) {
   int64_t byte_count = plan.item_bytes;
   for (size_t i = first; i < plan.strides.size(); ++i) {
@@ -17,7 +17,8 @@ int64_t SpanBytes(const RawPlan& plan, size_t first) {
   return byte_count;
 }
 
-// The smallest split such that joins(i) holds for all dimensions i >= split.
+// Returns the smallest split such that joins(i) holds for all dimensions i >=
+// split.
 template <typename Joins>
 size_t SmallestSplit(const RawPlan& plan, Joins joins) {
   size_t split = plan.strides.size();
@@ -41,8 +42,9 @@ RawPlan PlanRawSpans(const Shape& chunk_shape, size_t item_bytes,
   plan.item_bytes = static_cast<int64_t>(item_bytes);
   plan.strides = ContiguousStrides(chunk_shape, item_bytes);
   plan.box = box;
-  // If there are no gaps, the target's stride must also be the packed stride;
-  // then the two are equal.
+  // A span is direct if it has no gaps and the target is packed too. Without
+  // gaps, the chunk's stride is the packed stride, so the two strides must be
+  // equal.
   const size_t direct_split = SmallestSplit(plan, [&](size_t i) {
     return GapBytes(plan, i) == 0 && target_strides[i] == plan.strides[i];
   });

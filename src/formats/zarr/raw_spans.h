@@ -1,4 +1,4 @@
-// Finds the byte runs of an uncompressed C-order chunk that hold a box of it.
+// Finds the byte runs in an uncompressed C-order chunk that hold a given box.
 //
 // A box of a chunk is many short runs with gaps between them. Runs with small
 // gaps are read together as one span; other runs are separate spans.
@@ -18,7 +18,7 @@ struct RawSpanOptions {
   int64_t gap_bytes_max = int64_t{64} << 10;
   // The largest span with gaps, which needs scratch memory.
   int64_t span_bytes_max = int64_t{16} << 20;
-  // Runs of at least this size are read straight into place, even where joining
+  // Runs of at least this size are read straight into place, even if joining
   // them would save requests.
   int64_t direct_bytes_min = int64_t{256} << 10;
 };

@@ -77,7 +77,8 @@ TEST(RawSpansTest, RankZero) {
   EXPECT_EQ(spans.plan.span_bytes, 8);
 }
 
-// Each element of the box is in exactly one span, at the right place.
+// Checks that each element of the box is in exactly one span, at the right
+// place.
 void CheckCovers(const Spans& spans, const Shape& chunk_shape, int64_t item) {
   const Shape strides = ContiguousStrides(chunk_shape, item);
   std::vector<int> seen(ElementCount(spans.plan.box.shape));

@@ -29,7 +29,7 @@ Status NoMemory(uint64_t byte_count) {
                                 " bytes of a chunk");
 }
 
-// One object of known size, in whatever store keeps it.
+// An object of known size, in any store.
 struct Located {
   Store* store;
   std::string key;
@@ -118,7 +118,7 @@ bool ChunkReader::WantsRanges(const std::vector<InnerPiece>& pieces) const {
   // shard costs one request, unless it is too large to hold.
   const uint64_t entry_count = format_.shard->entry_count();
   if (pieces.size() < entry_count) return true;
-  // Divided, since a product of sizes from a file may overflow.
+  // Divides, since a product of sizes from a file may overflow.
   if (entry_count > 1 &&
       entry_count > kWholeShardBytesMax / format_.shard->inner_bytes()) {
     return true;
@@ -197,7 +197,8 @@ Status ChunkReader::ReadRawJoined(const Located& object, const RawPlan& plan,
   return flush();
 }
 
-// Checked because reads of ranges would not notice a chunk of the wrong size.
+// This is checked because reads of ranges would not notice a chunk of the wrong
+// size.
 Status CheckRawBytes(uint64_t stored_bytes, uint64_t chunk_bytes) {
   if (stored_bytes == chunk_bytes) return Status();
   if (stored_bytes > chunk_bytes) {
@@ -290,7 +291,8 @@ Status ChunkReader::ReadGroups(const Located& object,
   return Status();
 }
 
-// REQUIRES: `ranges` are sorted by offset; they may overlap.
+// Reads inner chunks with small gaps together. REQUIRES: `ranges` are sorted by
+// offset; they may overlap.
 Status ChunkReader::ReadJoinedPieces(const Located& object,
                                      std::span<const PieceRange> ranges,
                                      const ArrayView& target) {
@@ -337,7 +339,8 @@ Status ChunkReader::ReadShard(const Located& object,
     const Result<ShardEntry> entry =
         index.Entry(piece.number, object.byte_count);
     if (!entry.ok()) return format_.shard->AtPiece(piece, entry.status());
-    // Known from the index, so it needs no request.
+    // The index shows that the inner chunk is not stored, so no request is
+    // needed.
     if (entry->missing()) {
       HF_RETURN_IF_ERROR(format_.shard->MissingPiece(piece, encoded_target));
       continue;

@@ -22,7 +22,8 @@ Touched TouchedAlong(const ArrayMetadata& metadata, const Box& box, size_t i) {
   return {box.origin[i] / chunk, (box.origin[i] + box.shape[i] - 1) / chunk};
 }
 
-// Saturates at the largest int64_t.
+// Returns the number of chunks that the box touches; saturates at the largest
+// int64_t.
 int64_t TouchedCount(const ArrayMetadata& metadata, const Box& box) {
   int64_t count = 1;
   for (size_t i = 0; i < box.shape.size(); ++i) {

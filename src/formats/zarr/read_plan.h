@@ -35,7 +35,7 @@ ReadPlan PlanRead(const ArrayMetadata& metadata, std::string_view prefix,
 std::vector<Box> SplitByChunks(const ArrayMetadata& metadata, const Box& box,
                                int64_t chunk_count_max);
 
-// `chunk {1, 2} stored at "place"`, for messages.
+// Returns `chunk {1, 2} stored at "place"`, for messages.
 std::string DescribeChunk(const Shape& chunk_index, std::string_view place);
 
 }  // namespace holdfast::zarr

@@ -17,7 +17,7 @@ uint64_t Product(const Shape& shape) {
   return product;
 }
 
-// The position of `cell` in C order of `grid`.
+// Returns the position of `cell` in C order of `grid`.
 uint64_t NumberOf(const Shape& cell, const Shape& grid) {
   uint64_t number = 0;
   for (size_t i = 0; i < cell.size(); ++i) {
@@ -193,9 +193,9 @@ bool ShardCodec::Elided(const ConstArrayView& part) const {
          AllEqual(part, params_.fill_element.data());
 }
 
-// The inner chunks to store, in C order. `view` is the part of the shard inside
-// the array, in the encoded frame. Inner chunks that it does not touch are
-// outside the array.
+// Returns the inner chunks to store, in C order. `view` is the part of the
+// shard inside the array, in the encoded frame. Inner chunks that `view` does
+// not touch are outside the array.
 Result<std::vector<ShardCodec::EncodedInner>> ShardCodec::EncodeInner(
     const ConstArrayView& view, CodecContext& context) const {
   const ChunkGrid grid = {view.shape, params_.sharding.chunk_shape};
@@ -272,7 +272,7 @@ bool ShardCodec::is_streamable() const {
 
 namespace {
 
-// The elements of `chunk` at `box`.
+// Returns the elements of `chunk` at `box`.
 ChunkElements PartOf(const ChunkElements& chunk, const Box& box) {
   ChunkElements part;
   part.dtype = chunk.dtype;
@@ -286,7 +286,8 @@ ChunkElements PartOf(const ChunkElements& chunk, const Box& box) {
 
 }  // namespace
 
-// Inner chunks of up to a piece are gathered and encoded at once.
+// Encodes an inner chunk as a stream. One of at most a piece is gathered in
+// memory and encoded at once.
 Status ShardCodec::EncodeInnerStream(const ChunkElements& inner,
                                      size_t piece_bytes, const WriteFn& write,
                                      CodecContext& context) const {
@@ -321,7 +322,8 @@ Status ShardCodec::EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
   const ChunkGrid grid = {chunk.shape, params_.sharding.chunk_shape};
   HF_RETURN_IF_ERROR(
       ForEachChunk(grid, BoxOf(chunk.shape), [&](const Shape& cell) -> Status {
-        // Counted from 0, since the index of a streamable shard is at the end.
+        // Places count from 0, since the index of a streamable shard is at the
+        // end.
         const uint64_t start = byte_count;
         HF_RETURN_IF_ERROR(EncodeInnerStream(PartOf(chunk, grid.ChunkBox(cell)),
                                              piece_bytes, counting, context));
@@ -339,8 +341,8 @@ Result<bool> ShardCodec::DecodeStream(EncodedSource& encoded,
                                       const DecodedTarget& target,
                                       CodecContext& context) const {
   assert(is_streamable());
-  // With several inner chunks, the sizes of pieces do not determine their
-  // places, so Decode must be used.
+  // A shard with several inner chunks cannot be decoded piece by piece, so
+  // Decode must be used.
   if (entry_count_ > 1) return false;
   const uint64_t shard_bytes = encoded.byte_count();
   HF_RETURN_IF_ERROR(CheckShardBytes(shard_bytes, index_bytes_));
@@ -353,7 +355,7 @@ Result<bool> ShardCodec::DecodeStream(EncodedSource& encoded,
   piece.cell = Shape(params_.grid.size(), 0);
   const Result<ShardEntry> entry = index.Entry(0, shard_bytes);
   if (!entry.ok()) return AtPiece(piece, entry.status());
-  // Decode fills or refuses it, depending on the options.
+  // Decode fills or refuses a missing inner chunk, depending on the options.
   if (entry->missing()) return false;
   EncodedPart inner(encoded, entry->offset, entry->byte_count);
   Result<bool> decoded =

@@ -43,9 +43,9 @@ class ShardCodec : public ChunkCodec {
                               CodecContext& context) const override;
   Status Decode(std::string_view encoded, const Shape& origin,
                 const ArrayView& target, CodecContext& context) const override;
-  // True for shards with their index at the end, as Orbax writes them. Only
-  // shards with one inner chunk are decoded in pieces; use ReadChunkBox for the
-  // others.
+  // Returns true for shards with their index at the end, as Orbax writes them.
+  // Only shards with one inner chunk are decoded in pieces; use ReadChunkBox
+  // for the others.
   bool is_streamable() const override;
   Status EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
                       const WriteFn& write,
@@ -56,16 +56,17 @@ class ShardCodec : public ChunkCodec {
 
   uint64_t entry_count() const { return entry_count_; }
   uint64_t index_bytes() const { return index_bytes_; }
-  // Offset of the index in a shard. REQUIRES: shard_bytes >= index_bytes().
+  // Returns the offset of the index in a shard. REQUIRES: shard_bytes >=
+  // index_bytes().
   uint64_t IndexOffset(uint64_t shard_bytes) const;
   Result<ShardIndex> DecodeIndex(Bytes encoded) const;
   uint64_t inner_bytes() const { return inner_bytes_; }
   // True if an inner chunk's stored bytes are its elements as in memory.
   bool inner_is_raw() const { return inner_is_raw_; }
-  // The target as a view in the encoded frame.
+  // Returns the target as a view in the encoded frame.
   ArrayView InEncodedFrame(const ArrayView& target) const;
-  // The inner chunks that a box touches, in C order. `origin` and `shape` of
-  // the box are in the array's frame.
+  // Returns the inner chunks that a box touches, in C order. `origin` and
+  // `shape` of the box are in the array's frame.
   std::vector<InnerPiece> Pieces(const Shape& origin, const Shape& shape) const;
   // Decodes one piece; `target` is the complete target in the encoded frame.
   Status DecodePiece(const InnerPiece& piece, std::string_view encoded,

@@ -1,6 +1,6 @@
-// WritePlan: the chunks that a write of a box touches, and for each whether the
-// box covers it completely (then it is only encoded) or not (then it is read
-// first).
+// WritePlan: the chunks that a write of a box touches, and whether the box
+// covers each of them completely. A chunk that is covered is only encoded; any
+// other chunk is read first.
 //
 // A plan is a value, like ReadPlan.
 // Thread-safety: pure functions. Units: elements.

@@ -22,8 +22,8 @@ class ByteSource {
   virtual uint64_t size() const = 0;
   virtual Status Read(uint64_t offset, std::span<char> target) const = 0;
 
-  // Like Read, into a string. REQUIRES: the source is known to be at least that
-  // long, so that a length that a file merely claims does not allocate memory.
+  // Reads into a string. REQUIRES: the source is known to have these bytes, so
+  // that a length that a file merely claims does not allocate memory.
   Result<std::string> ReadString(uint64_t offset, uint64_t byte_count) const;
 };
 

@@ -26,7 +26,8 @@ struct Directory {
   uint64_t entry_count = 0;
 };
 
-// Finds the end record in `tail`. Its comment must end exactly at the end.
+// Finds the end record in `tail`. The record's comment must end exactly where
+// `tail` ends.
 std::optional<size_t> FindEndRecord(std::string_view tail) {
   if (tail.size() < kEndBytes) return std::nullopt;
   for (size_t at = tail.size() - kEndBytes + 1; at-- > 0;) {
@@ -106,7 +107,7 @@ Result<Directory> FindDirectory(const ByteSource& source) {
   return BadZip("it has no end record: it is not a zip archive, or cut");
 }
 
-// Replaces values that are marked as 64-bit with those of the extra field.
+// Replaces values that are marked as 64-bit with the extra field's values.
 Status ReadExtra64(std::string_view extra, ZipEntry& entry) {
   while (extra.size() >= 4) {
     const auto id = LoadLittle<uint16_t>(extra.data());
@@ -140,7 +141,7 @@ Status CheckMethod(std::string_view name, uint16_t flags, uint16_t method,
     return UnimplementedError(
         "zip: entry \"" + std::string(name) + "\" is compressed (method " +
         std::to_string(method) + ")" +
-        (allow_deflated ? "" : "; files of torch.save never are"));
+        (allow_deflated ? "" : "; torch.save files never are"));
   }
   return {};
 }

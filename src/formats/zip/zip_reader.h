@@ -34,18 +34,18 @@ class ZipReader {
   static Result<ZipReader> Open(const ByteSource& source,
                                 bool allow_deflated = false);
 
-  // Sorted by offset in the archive.
+  // The entries are sorted by offset in the archive.
   const std::vector<ZipEntry>& entries() const { return entries_; }
-  // False when there are several entries and none has a checksum, which
-  // torch.save can leave out. Then no checksum is compared.
+  // Returns false if there are several entries and none has a checksum.
+  // torch.save can leave the checksums out; then none is compared.
   bool has_checksums() const { return has_checksums_; }
-  // Null when no entry has this name.
+  // Returns null if no entry has this name.
   const ZipEntry* Find(std::string_view name) const;
-  // The offset of the entry's bytes; checks the entry's own header.
+  // Returns the offset of the entry's bytes; checks the entry's own header.
   Result<uint64_t> DataOffset(const ZipEntry& entry) const;
   // Returns the entry's bytes, checked against its CRC. REQUIRES: not deflated.
   Result<std::string> Read(const ZipEntry& entry) const;
-  // Like Read, into memory of entry.byte_count bytes.
+  // Like Read, but reads into memory of entry.byte_count bytes.
   Status ReadInto(const ZipEntry& entry, char* target) const;
   // Checks the entry's bytes against its CRC, piece by piece. REQUIRES: not
   // deflated.

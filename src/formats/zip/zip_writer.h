@@ -1,9 +1,8 @@
 // A zip archive of stored entries, laid out as torch.save does: the bytes of
 // every entry begin at a multiple of 64, and are followed by sizes and CRC.
 //
-// The place of an entry is therefore known before its bytes are. The bytes may
-// be written later and elsewhere by other code (Skip); only their CRC is needed
-// here.
+// An entry's place is therefore known before its bytes are. Other code may
+// write the bytes later and elsewhere (Skip); only their CRC is needed here.
 // Thread-safety: one thread. Units: bytes.
 // Errors: none.
 #pragma once
@@ -52,9 +51,9 @@ class ZipWriter {
   std::vector<Entry> entries_;
 };
 
-// The CRC-32 of zip archives.
+// Returns the CRC-32 of zip archives.
 uint32_t ZipCrc32(std::string_view bytes, uint32_t seed = 0);
-// The CRC of two concatenated strings, from the CRC of each.
+// Returns the CRC of two concatenated strings, given the CRC of each.
 uint32_t CombineZipCrc32(uint32_t first, uint32_t second,
                          uint64_t second_byte_count);
 

@@ -19,7 +19,7 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
     std::vector<Buffer>& spares = spares_->buffers;
     const auto found =
         std::find_if(spares.begin(), spares.end(), [&](const Buffer& spare) {
-          // A spare may be up to a quarter too large: neighbouring pieces of a
+          // A spare may be up to a quarter too large: neighboring pieces of a
           // tensor differ a little, and a much larger spare would waste memory
           // that no budget counts.
           return spare.size() >= byte_count &&
@@ -48,7 +48,7 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
         try {
           spares->buffers.push_back(std::move(*owner));
         } catch (const std::bad_alloc&) {
-          // There is no memory for the list: the buffer is freed instead of
+          // No memory is left for the list: the buffer is freed instead of
           // kept.
         }
       });

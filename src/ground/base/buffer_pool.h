@@ -1,8 +1,9 @@
 // BufferPool: reusable memory for pieces of tensors.
 //
-// Touching new memory costs more than filling it: that was half the processor
-// time of a 1 GiB conversion. A released buffer of 1 MiB or more is kept for
-// the next request of about the same size; malloc keeps smaller buffers.
+// Touching new memory for the first time costs more than filling it: it took
+// half the processor time of a 1 GiB conversion. A released buffer of 1 MiB or
+// more is kept for the next request of about the same size; malloc keeps
+// smaller buffers.
 // Thread-safety: any thread. Ownership: buffers keep the pool's memory alive,
 // not the pool object. Units: bytes.
 #pragma once

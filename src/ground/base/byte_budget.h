@@ -18,7 +18,7 @@ class ByteBudget {
   // 0 means no bound.
   explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Holds the bytes until it is destroyed.
+  // Holds a part of the budget until it is destroyed.
   class Lease {
    public:
     Lease() = default;
@@ -37,13 +37,14 @@ class ByteBudget {
 
   // Blocks until the bytes fit.
   Lease Acquire(size_t byte_count);
-  // Nullopt where Acquire would block.
+  // Returns nullopt if Acquire would block.
   std::optional<Lease> TryAcquire(size_t byte_count);
 
-  // True if a request of this size exceeds the budget, so that it would run
-  // with nothing else, and working in pieces would take less memory.
+  // Returns true if a request of this size exceeds the budget and working in
+  // pieces would take less memory.
   bool WantsPieces(size_t byte_count) const;
-  // Size of the pieces to cut such work into; it holds two pieces at a time.
+  // Returns the size of the pieces to cut such work into. The work holds two
+  // pieces at a time.
   size_t piece_bytes() const;
 
   size_t bytes_max() const { return bytes_max_; }

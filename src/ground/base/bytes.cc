@@ -16,9 +16,9 @@ constexpr size_t kAlignmentBytes = 64;
 // refused before they reach malloc.
 constexpr size_t kAddressableBytes = size_t{1} << 46;
 
-// Blocks of at least this size are mapped, and return to the system when freed.
-// malloc would keep them in the arena of each thread that used some, and no
-// budget counts that memory.
+// Blocks of at least this size are mapped, so they return to the system when
+// freed. malloc would keep them in its threads' arenas, and no budget counts
+// that memory.
 constexpr size_t kMappedBytesMin = size_t{1} << 20;
 
 constexpr size_t RoundedUp(size_t byte_count, size_t unit) {
@@ -27,11 +27,11 @@ constexpr size_t RoundedUp(size_t byte_count, size_t unit) {
 
 size_t MappedBytes(size_t byte_count) { return RoundedUp(byte_count, 4096); }
 
-// Does not ask for huge pages: where a host gives memory to virtual machines
-// page by page, free huge pages are those that it has taken back, and touching
-// 1 GiB of them took 1.0 to 1.3 s, against 0.2 s for small pages (two threads;
-// 2.7 s for either when the host has neither). On other hosts huge pages would
-// save 0.1 s; a system that wants them everywhere is set to "always".
+// Does not ask for huge pages. On a host that gives memory to virtual machines
+// page by page, free huge pages are those that the host has taken back.
+// Touching 1 GiB of them took 1.0 to 1.3 s, against 0.2 s for small pages (two
+// threads; 2.7 s for each kind if the host has neither). On other hosts huge
+// pages would save 0.1 s; there the system setting "always" enables them.
 char* Map(size_t byte_count) {
   void* const mapped =
       ::mmap(nullptr, MappedBytes(byte_count), PROT_READ | PROT_WRITE,
@@ -49,8 +49,8 @@ char* AllocateRaw(size_t byte_count) {
   return static_cast<char*>(std::aligned_alloc(kAlignmentBytes, rounded));
 }
 
-// REQUIRES: AllocateRaw made `block` with the same count, or it is null. The
-// count decides between munmap and free.
+// Frees a block that AllocateRaw returned for the same `byte_count`, or does
+// nothing for null. The count decides between munmap and free.
 void FreeRaw(char* block, size_t byte_count) {
   if (block == nullptr) return;
   if (byte_count >= kMappedBytesMin) {
@@ -88,7 +88,7 @@ Buffer Buffer::TryAllocate(size_t byte_count) {
 
 void Buffer::Reserve(size_t byte_count) {
   if (byte_count <= size_) return;
-  // The old block is freed first, as there might be no room for both.
+  // Frees the old block first, as there might be no room for both.
   FreeRaw(std::exchange(data_, nullptr), std::exchange(size_, 0));
   *this = Buffer(byte_count);
 }

@@ -1,4 +1,4 @@
-// Bytes (shared, immutable slice) and Buffer (owned, uninitialised memory).
+// Bytes (shared, immutable slice) and Buffer (owned, uninitialized memory).
 //
 // The system supplies a Buffer's pages on first touch. Buffers of 1 MiB or more
 // return their pages to the system when destroyed, so the pages do not stay in

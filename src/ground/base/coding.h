@@ -1,5 +1,6 @@
-// Little-endian integers and varints (LEB128, low group first), written to a
-// std::string and read through Cursor, which checks every bound; hex text.
+// Little-endian integers, varints (LEB128, low group first) and hex text. They
+// are written to a std::string. Cursor reads the integers and varints, and
+// checks every bound.
 // Thread-safety: one thread per cursor.
 // Errors: a Cursor never reads past its end; a failed read returns false and
 // leaves the cursor where it was.
@@ -33,7 +34,7 @@ void PutU64Little(std::string& out, uint64_t value);
 // Writes the shortest form; at most 10 bytes.
 void PutVarint(std::string& out, uint64_t value);
 
-// Two lower-case hex digits per byte.
+// Returns two lower-case hex digits per byte.
 std::string ToHex(std::string_view bytes);
 
 class Cursor {

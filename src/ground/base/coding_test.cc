@@ -24,7 +24,8 @@ TEST(Coding, VarintRoundTripsAtEveryWidth) {
 
 TEST(Coding, VarintWidthLimits) {
   uint64_t value = 0;
-  // Tenth byte above 1 overflows 64 bits; fifth above 15 overflows 32.
+  // A tenth byte above 1 overflows 64 bits, and a fifth byte above 15 overflows
+  // 32.
   const std::string nines(9, '\xff');
   EXPECT_EQ(Cursor(nines + "\x01").ReadVarint(UINT64_MAX, value),
             VarintResult::kOk);

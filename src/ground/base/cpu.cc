@@ -13,7 +13,7 @@ namespace holdfast {
 namespace {
 
 #if defined(__x86_64__)
-// Whether the system saves 32-byte registers for each thread. REQUIRES:
+// Returns whether the system saves 32-byte registers for each thread. REQUIRES:
 // OSXSAVE.
 bool KeepsWideRegisters() {
   constexpr unsigned kSseAndAvx = 6;
@@ -28,9 +28,9 @@ CpuFeatures AskProcessor() {
   const char* const wanted = std::getenv("HOLDFAST_CPU");
   if (wanted != nullptr && std::string_view(wanted) == "plain") return features;
 #if defined(__x86_64__)
-  // Asks the processor itself: __builtin_cpu_supports denies every feature
-  // where the compiler's library does not fill in its table (ziglang's, which
-  // compiles the portable wheels).
+  // Reads CPUID directly: __builtin_cpu_supports reports no features if the
+  // compiler's library does not fill in its table, as with ziglang, which
+  // compiles the portable wheels.
   bool keeps_wide = false;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0) {
@@ -48,8 +48,8 @@ CpuFeatures AskProcessor() {
   return features;
 }
 
-// Initialised before there are threads: if a thread forked while another was
-// initialising it, the child would wait for it forever.
+// Initialized before there are threads: if a thread forked while another was
+// initializing it, the child would wait for it forever.
 [[maybe_unused]] const CpuFeatures& asked_at_start = Cpu();
 
 }  // namespace

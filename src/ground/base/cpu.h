@@ -10,7 +10,7 @@ namespace holdfast {
 struct CpuFeatures {
   bool has_crc32 = false;  // CRC-32C in hardware: SSE 4.2; ARMv8's CRC32
   bool has_bmi2 = false;   // x86-64: shifts that need no flags
-  bool has_avx2 = false;   // x86-64; the system saves its registers, too
+  bool has_avx2 = false;   // x86-64, if the system saves its registers
 };
 
 const CpuFeatures& Cpu();

@@ -37,7 +37,8 @@ uint32_t ExtendTable(uint32_t state, const char* p, size_t n) {
   return state;
 }
 
-// The product of two polynomials modulo the CRC's, all reflected: bit 31 is 1.
+// Returns the product of two polynomials modulo the CRC's polynomial. All are
+// reflected: bit 31 is the coefficient of x^0.
 constexpr uint32_t MultiplyModP(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (int bit = 31; bit >= 0; --bit) {
@@ -47,8 +48,8 @@ constexpr uint32_t MultiplyModP(uint32_t a, uint32_t b) {
   return product;
 }
 
-// x to the power 8 * 2^k: appending 2^k zero bytes to the data multiplies its
-// CRC by this.
+// Entry k is x to the power 8 * 2^k. Appending 2^k zero bytes to the data
+// multiplies its CRC by this entry.
 constexpr std::array<uint32_t, 64> kZeroBytesFactor = [] {
   std::array<uint32_t, 64> table{};
   table[0] = uint32_t{1} << (31 - 8);
@@ -82,7 +83,7 @@ HF_TARGET_CRC32 inline uint32_t StepByte(uint32_t state, uint8_t byte) {
 // The crc32 instruction has a latency of 3 and a throughput of 1, so three
 // independent lanes run at three times the speed of one (measured 33 GB/s
 // against 11). The lanes are joined by shifting a CRC over `kLaneBytes` zero
-// bytes, which is linear: four table lookups.
+// bytes. The shift is linear, so four table lookups do it.
 constexpr size_t kLaneBytes = 4096;
 
 using ShiftTable = std::array<std::array<uint32_t, 256>, 4>;

@@ -122,8 +122,9 @@ struct Executor::Pool {
     }
   }
 
-  // A caller that has returned has set next_item to the end, so HasWork is
-  // false and `fn`, which no longer exists, is not called.
+  // Lets a worker join the loop. If the caller has returned, it has set
+  // next_item to the end. HasWork is then false, so `fn`, which no longer
+  // exists, is not called.
   static void Join(Loop& loop) {
     {
       std::lock_guard lock(loop.mutex);
@@ -159,8 +160,8 @@ Status Executor::ParallelFor(size_t item_count,
   loop->Work();
   in_parallel_loop = was_in_loop;
   std::unique_lock lock(loop->mutex);
-  // `fn` does not exist after this returns: late helpers must find nothing to
-  // do.
+  // `fn` is destroyed after this function returns, so late helpers must find no
+  // items.
   loop->next_item.store(item_count, std::memory_order_relaxed);
   loop->finished.wait(lock, [&] { return loop->active_worker_count == 0; });
   return loop->failure;

@@ -1,5 +1,5 @@
-// Executor: a fixed pool of threads, and the only means by which holdfast runs
-// work in parallel: a blocking loop over independent items.
+// Executor: a fixed pool of threads that runs blocking loops over independent
+// items.
 //
 // Thread-safety: ParallelFor may be called from any thread; loops started from
 // different threads share the pool. A loop inside a loop runs only in the

@@ -107,7 +107,8 @@ TEST(Executor, CancelledBeforeAndDuring) {
   EXPECT_EQ(runs, 0);
 }
 
-// Like a process that collects garbage after a fork.
+// A Python process that collects garbage after a fork uses its parent's
+// executor like this.
 TEST(Executor, AChildMayUseAndDropThatOfItsParent) {
   // Enough threads that the child frees their stacks.
   auto executor = std::make_unique<Executor>(16);

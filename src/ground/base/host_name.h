@@ -1,4 +1,4 @@
-// The name of this machine as gethostname reports it, or "unknown".
+// This machine's name, as gethostname reports it, or "unknown".
 //
 // Thread-safety: any thread. Errors: none.
 #pragma once

@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-// ResourceExhausted, constructed at program start because nothing can be
-// allocated when it is needed.
+// Returns ResourceExhausted, constructed at program start because nothing can
+// be allocated when it is needed.
 const Status& OutOfMemoryError() noexcept;
 
 // Returns fn(), or ResourceExhausted when memory runs out. `fn` returns a

@@ -54,7 +54,7 @@ std::string HmacSha256(std::string_view key, std::string_view text) {
 
 std::string RandomHex32() {
   std::array<char, 16> bytes;
-  if (::getentropy(bytes.data(), bytes.size()) != 0) {  // a kernel without it
+  if (::getentropy(bytes.data(), bytes.size()) != 0) {  // not in this kernel
     std::random_device random;
     for (char& byte : bytes) byte = static_cast<char>(random());
   }

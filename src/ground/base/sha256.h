@@ -27,10 +27,10 @@ class Sha256 {
   SHA256_CTX state_;
 };
 
-// The message authentication code of RFC 2104, as raw bytes.
+// Returns the message authentication code of RFC 2104, as raw bytes.
 std::string HmacSha256(std::string_view key, std::string_view text);
 
-// 32 unpredictable hex digits.
+// Returns 32 unpredictable hex digits.
 std::string RandomHex32();
 
 }  // namespace holdfast

@@ -47,7 +47,7 @@ TEST(RandomHexTest, NeverComesAgain) {
   }
 }
 
-// OpenSSL's generator hung in about one child in 200.
+// OpenSSL's own generator hung in about one of 200 such children.
 TEST(RandomHexTest, ChildrenForkedWhileThreadsDrawGoOn) {
   std::atomic<bool> stops{false};
   std::thread drawer([&] {

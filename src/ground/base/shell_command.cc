@@ -15,8 +15,8 @@ namespace {
 
 bool IsShellSpace(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-// Letters, digits, non-ASCII characters, and marks that have no special meaning
-// in a shell or in a program's string.
+// Returns true if the path has only letters, digits, non-ASCII characters, and
+// marks that have no special meaning in a shell or in a program's string.
 bool MeansItself(std::string_view path) {
   constexpr std::string_view kMarks = "/._-+=:,@% ";
   return std::ranges::all_of(path, [&](char c) {
@@ -32,8 +32,8 @@ class ShellScanner {
   ShellScanner(std::string_view command, std::string_view placeholder)
       : command_(command), placeholder_(placeholder) {}
 
-  // Returns the text up to the next placeholder, and skips that; `found`
-  // reports whether there was one.
+  // Returns the text up to the next placeholder and moves past that
+  // placeholder. Sets `found` to whether there was one.
   std::string_view Next(bool& found) {
     const size_t begin = at_;
     while (at_ < command_.size()) {
@@ -50,7 +50,8 @@ class ShellScanner {
 
   bool is_in_single() const { return Top() == '\''; }
   bool is_in_double() const { return Top() == '"'; }
-  // Whether the double quotes around the last placeholder contain other words.
+  // Returns whether the double quotes around the last placeholder contain other
+  // words.
   bool is_among_words() const {
     const std::string_view before =
         command_.substr(quote_at_, at_ - placeholder_.size() - quote_at_);
@@ -92,7 +93,7 @@ class ShellScanner {
   const std::string_view command_;
   const std::string_view placeholder_;
   size_t at_ = 0;
-  size_t quote_at_ = 0;  // after the last double quote that began a word
+  size_t quote_at_ = 0;  // after the last double quote outside other quotes
   bool is_comment_ = false;
   std::string open_;  // quotes and $( still open, outermost first
 };
@@ -162,7 +163,7 @@ Result<int> RunShell(
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) {
-      return UnavailableError(std::string("the shell is lost: ") +
+      return UnavailableError(std::string("cannot wait for the shell: ") +
                               std::strerror(errno));
     }
   }

@@ -8,8 +8,8 @@
 namespace holdfast {
 namespace {
 
-// Whether a shell, given `command`, passes only `want` to a program, which
-// fails unless that is its only argument.
+// Returns whether `command`, run by a shell, passes `want` as the only
+// argument.
 bool Passes(const std::string& command, const std::string& path,
             const std::string& want) {
   const auto text = ShellText(command, "{}", "STEP", path);

@@ -1,7 +1,7 @@
-// Threads that only help: where the system provides none (limits on processes
-// or memory), the work is done with fewer threads, or only by the caller.
+// Starts helper threads. If the system provides none (limits on processes or
+// memory), fewer threads do the work, or only the caller's thread does.
 //
-// Thread-safety: pure. Ownership: the caller joins what was started.
+// Thread-safety: pure. Ownership: the caller joins the started threads.
 // Errors: none; the results show which threads started.
 #pragma once
 
@@ -14,7 +14,8 @@
 
 namespace holdfast {
 
-// Starts a thread that runs fn(); nullopt when the system provides none.
+// Starts a thread that runs fn(), or returns nullopt if the system provides
+// none.
 template <typename Thread = std::thread, typename Fn>
 std::optional<Thread> TryStartThread(Fn&& fn) noexcept {
   try {

@@ -1,5 +1,4 @@
-// Strings alongside the integers of ground/base/coding.h: a varint length, then
-// the bytes.
+// Strings for ground/base/coding.h: a varint length, then the bytes.
 //
 // Thread-safety: one thread per cursor. Errors: as Cursor; a length beyond the
 // end allocates nothing.

@@ -24,11 +24,11 @@ std::optional<Number> ParseNumber(std::string_view text, Base... base) {
   return number;
 }
 
-// The lowest `digit_count` hex digits of the number, in lower case.
+// Returns the lowest `digit_count` hex digits of the number, in lower case.
 std::string HexNumber(uint64_t value, int digit_count);
-// The value of a hex digit; -1 for any other character.
+// Returns the value of a hex digit, or -1 for any other character.
 int HexDigit(char c);
-// Two digits per byte, in either case.
+// Parses two digits per byte, in either case.
 std::optional<std::string> BytesOfHex(std::string_view hex);
 
 // Replaces each %XX by its byte; anything that is not an escape stays as it is.

@@ -1,4 +1,4 @@
-// The name of a C++ type as its source spells it, for messages and registries.
+// The name of a C++ type as in its source, for messages and registries.
 //
 // Thread-safety: pure. Errors: none.
 #pragma once
@@ -8,7 +8,8 @@
 
 namespace holdfast {
 
-// "acme::Sparse"; the compiler's mangled name where it cannot be demangled.
+// Returns a name such as "acme::Sparse", or the compiler's mangled name if it
+// cannot be demangled.
 std::string CppTypeName(std::type_index type);
 
 }  // namespace holdfast

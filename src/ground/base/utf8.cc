@@ -5,7 +5,8 @@
 namespace holdfast {
 namespace {
 
-// Length in bytes of the sequence that `lead` starts; 0 if it starts none.
+// Returns the number of bytes in the sequence that `lead` starts, or 0 if no
+// sequence starts with it.
 size_t SequenceBytes(uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;
@@ -14,7 +15,7 @@ size_t SequenceBytes(uint8_t lead) {
   return lead < 0xF5 ? 4 : 0;
 }
 
-// Overlong forms and surrogates, which an encoder never writes.
+// Returns true for overlong forms and surrogates, which encoders never write.
 bool IsMisplaced(char32_t code_point, size_t byte_count) {
   if (byte_count == 3) {
     return code_point < 0x800 || (code_point >= 0xD800 && code_point < 0xE000);

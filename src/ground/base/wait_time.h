@@ -9,8 +9,8 @@ namespace holdfast {
 
 using WaitClock = std::chrono::steady_clock;
 
-// NaN and negative numbers become 0; a value too large for the clock becomes
-// about three years.
+// Converts seconds. NaN and negative numbers become 0; a value too large for
+// the clock becomes about three years.
 inline WaitClock::duration WaitTime(double seconds) {
   constexpr double kSecondsMax = 1e8;
   if (!(seconds > 0)) return WaitClock::duration(0);

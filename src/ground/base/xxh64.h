@@ -21,7 +21,7 @@ class Xxh64 {
   void Update(std::string_view data) {
     XXH64_update(&state_, data.data(), data.size());
   }
-  // The hash of everything so far; more data may follow.
+  // Returns the hash of everything so far; more data may follow.
   uint64_t Digest() const { return XXH64_digest(&state_); }
 
  private:

@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// Identifies what a replica is a copy of: replicas with equal keys are
+// Identifies what a replica is a copy of. Replicas with equal keys are
 // compared.
 struct ReplicaKey {
   std::string tensor;
@@ -126,7 +126,8 @@ Result<RankReplicas> SumReplicas(const std::vector<Replica>& replicas,
   return mine;
 }
 
-// Returns the replicas by rank. Lists of boxes are sent only where they differ.
+// Returns each rank's replicas. The ranks exchange their lists of boxes only if
+// the lists' hashes differ.
 Result<std::vector<RankReplicas>> GatherReplicas(
     ProcessGroup& group, const Result<RankReplicas>& mine) {
   const Meeting meeting{"compare replicas", ""};
@@ -205,7 +206,7 @@ ReplicaReport ReportOf(const std::vector<RankReplicas>& ranks) {
   return report;
 }
 
-// "ranks 0, 2", or with copies "rank 0 (copies 1, 3), rank 2".
+// Returns "ranks 0, 2", or with copies "rank 0 (copies 1, 3), rank 2".
 std::string HoldersText(const std::vector<ReplicaHolder>& holders,
                         bool has_copies) {
   std::vector<int64_t> ranks;
@@ -227,7 +228,8 @@ std::string HoldersText(const std::vector<ReplicaHolder>& holders,
   return text + ")";
 }
 
-// The replicas that a leaf holds in memory; empty unless the leaf has elements.
+// Returns the replicas that a leaf holds in memory; empty unless the leaf has
+// elements.
 std::vector<Replica> ReplicasOfLeaf(const std::string& name, const Tree& leaf) {
   if (!leaf.is_leaf()) return {};
   if (leaf.leaf_kind() == LeafKind::kScalar) {
@@ -304,8 +306,8 @@ Result<std::map<std::string, std::string>> SumTree(const Tree& tree,
   return texts;
 }
 
-// Like the public function, but the replicas may be an error: those of a tree
-// that was refused.
+// Like the public function, but `replicas` may also be an error, if the tree
+// was refused.
 Result<ReplicaReport> Compare(ProcessGroup* group,
                               const Result<std::vector<Replica>>& replicas,
                               const RunOptions& run) {

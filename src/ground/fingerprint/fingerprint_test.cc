@@ -36,7 +36,7 @@ TEST(FingerprintOf, IsTheSameForAnyThreadsAndMemory) {
   EXPECT_NE(*FingerprintOf(square), *whole);
 }
 
-// The reports of each rank of a group.
+// Returns each rank's report.
 std::vector<ReplicaReport> CompareAll(
     const std::vector<std::vector<Replica>>& by_rank) {
   const auto transports = MakeThreadTransports(by_rank.size());
@@ -123,7 +123,7 @@ int64_t Uniform(std::mt19937_64& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
-// A tensor of any dtype, of up to 64 elements.
+// Returns a tensor with a random dtype and up to 64 elements.
 Array RandomTensor(std::mt19937_64& random) {
   const auto dtype = static_cast<DType>(Uniform(random, 0, kDTypeCount - 1));
   Shape shape(Uniform(random, 0, 2));
@@ -148,7 +148,8 @@ Array WithOneBitFlipped(std::mt19937_64& random, const Array& array) {
 }
 
 // 20 groups of 4 to 8 ranks with 750 tensors each. Two thirds of the tensors
-// have one bit flipped on one rank: exactly these are reported, with that rank.
+// have one bit flipped on one rank: exactly these tensors are reported, each
+// with its damaged rank.
 TEST(CompareReplicas, TenThousandFlipsOfOneBitAreNamed) {
   std::mt19937_64 random(5);
   int64_t flip_count = 0;

@@ -17,7 +17,7 @@ struct Piece {
   Box box;  // of the part's view
 };
 
-// Cut along the outermost axis that has more than one index.
+// Cuts the piece along its outermost axis that has more than one index.
 void AddPieces(const FingerprintPart& part, Piece piece,
                std::vector<Piece>& pieces) {
   const uint64_t byte_count =

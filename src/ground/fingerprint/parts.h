@@ -1,4 +1,4 @@
-// The sums of many boxes, computed on all threads.
+// Computes the sums of many boxes on all threads.
 //
 // Thread-safety: pure functions of the memory that the views refer to.
 // Units: elements. Errors: Cancelled.
@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-// A box of an array of `array_shape`: the arguments of SumOfBox.
+// A box in an array of `array_shape`: the arguments of SumOfBox.
 struct FingerprintPart {
   ConstArrayView view;
   Shape origin;  // empty: zeros

@@ -41,7 +41,7 @@ struct Weights {
 };
 
 constexpr Weights MakeWeights() {
-  constexpr uint64_t kFirst = uint64_t{1} << 63;  // no block has it
+  constexpr uint64_t kFirst = uint64_t{1} << 63;  // no block has this number
   Weights weights{};
   for (size_t j = 0; j < kBlockWords; ++j) {
     weights.low[j] = static_cast<uint32_t>(Mix(kFirst + 2 * j) >> 32) | 1;
@@ -66,8 +66,8 @@ FingerprintSum SumWordsPlain(const char* data, size_t first, size_t count) {
 
 #if defined(__x86_64__)
 
-// A multiplication uses the even words; a shift moves the odd words to their
-// place.
+// Sums words with SSE2. A multiplication uses the even words; a shift moves the
+// odd words to their place.
 FingerprintSum SumWordsSse2(const char* data, size_t first, size_t count) {
   const auto load = [](const void* from) {
     return _mm_loadu_si128(static_cast<const __m128i*>(from));
@@ -133,7 +133,7 @@ constexpr auto SumWords = SumWordsPlain;
 
 #endif
 
-// Sums bytes of an incomplete word.
+// Sums `count` bytes of one word, starting at byte `at` of the block.
 FingerprintSum SumPartOfWord(const char* data, size_t at, size_t count) {
   uint64_t word = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -156,7 +156,7 @@ FingerprintSum SumInBlock(const char* data, size_t at, size_t count) {
   return sum;
 }
 
-// Sums bytes that are also contiguous in the array, starting at its byte `at`.
+// Sums bytes that are contiguous in the array too, starting at its byte `at`.
 FingerprintSum SumRun(const char* data, uint64_t at, uint64_t count) {
   FingerprintSum sum;
   while (count > 0) {

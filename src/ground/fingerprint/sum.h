@@ -1,6 +1,6 @@
-// FingerprintSum: a 128-bit number computed from the elements of a tensor,
-// however it is split. Sums of boxes that cover the tensor exactly once, in any
-// order and with any strides, add up to the sum of the tensor.
+// FingerprintSum: a 128-bit number computed from the elements of a tensor, no
+// matter how it is split. Sums of boxes that cover the tensor exactly once, in
+// any order and with any strides, add up to the tensor's sum.
 //
 // The elements in C order are taken as bytes, each four bytes as a
 // little-endian word x, and each 1024 words as a block. Each of the two halves
@@ -9,12 +9,12 @@
 //   sum over blocks b: c(b) * sum over words j of b: w(j) * x      (mod 2^64)
 //
 // with odd w(j) of 32 bits and odd c(b) of 64 bits, different for each half
-// (sum.cc). Part of a word counts as the word with zeros elsewhere. When one
-// word changes, whatever its bits, both halves change: the difference is c * w
-// * d with odd c and w and 0 < |d| < 2^32. Both halves also change when two
-// bits flip in one block, as the w of a half are all different. Any other
-// change is missed with a probability of about 2^-62 or less. The sum does not
-// protect against an attacker who wants a difference to be missed.
+// (sum.cc). If only a part of a word is summed, its other bytes count as zeros.
+// When one word changes, whatever its bits, both halves change: the difference
+// is c * w * d with odd c and w and 0 < |d| < 2^32. Both halves also change
+// when two bits flip in one block, because all w(j) of a half are different.
+// Any other change is missed with a probability of about 2^-62 or less. The sum
+// does not protect against an attacker who wants a difference to be missed.
 //
 // Unused bits of sub-byte elements count as zeros, and bools as 0 or 1; floats
 // count as their bits, so -0.0 is not 0.0.
@@ -46,16 +46,16 @@ struct FingerprintSum {
 // The algorithm name that files record with these sums.
 inline constexpr std::string_view kFingerprintAlgorithm = "holdfast-linear-1";
 
-// The sum of `view`, which holds the elements at `origin` (empty: zeros) of an
-// array of `array_shape`.
+// Returns the sum of `view`, which holds the elements at `origin` (empty:
+// zeros) of an array of `array_shape`.
 FingerprintSum SumOfBox(const ConstArrayView& view, const Shape& origin,
                         const Shape& array_shape);
 
-// The part of a fingerprint besides the sum of the elements, so that equal bits
-// in different dtypes or shapes have different fingerprints.
+// Returns the dtype's and the shape's contribution to a fingerprint, so that
+// equal bits in different dtypes or shapes have different fingerprints.
 FingerprintSum TagOf(DType dtype, const Shape& shape);
 
-// 32 lower-case hex digits, `high` first.
+// Returns 32 lower-case hex digits, `high` first.
 std::string FingerprintHex(const FingerprintSum& sum);
 std::optional<FingerprintSum> ParseFingerprintHex(std::string_view text);
 

@@ -23,7 +23,8 @@ uint64_t SlowMix(uint64_t number) {
   return z ^ (z >> 31);
 }
 
-// The definition, applied byte by byte to elements in C order.
+// Returns the sum by its definition, computed byte by byte from elements in C
+// order.
 FingerprintSum SlowSum(const std::vector<char>& bytes) {
   FingerprintSum sum;
   for (uint64_t i = 0; i < bytes.size(); ++i) {
@@ -145,8 +146,8 @@ TEST(FingerprintSum, UnusedBitsDoNotCount) {
             SlowSum(ones));
 }
 
-// Both halves change with each flip of one bit: a single half of 64 bits would
-// be enough for that.
+// Both halves must change with each flip of one bit. To notice the flip, one
+// half of 64 bits would be enough.
 TEST(FingerprintSum, EveryFlipOfOneBitChangesBothHalves) {
   std::mt19937_64 random(3);
   std::vector<char> bytes = RandomBytes(random, DType::kUint8, 9000);
@@ -160,7 +161,8 @@ TEST(FingerprintSum, EveryFlipOfOneBitChangesBothHalves) {
   }
 }
 
-// All pairs of highest bits, which leave the fewest bits in a sum.
+// Flips the highest bits of each pair of words. Such flips change the fewest
+// bits of a sum.
 TEST(FingerprintSum, TwoHighestBitsNeverCancel) {
   constexpr size_t kWords = 1100;  // more than a block
   std::set<std::pair<uint64_t, uint64_t>> seen;

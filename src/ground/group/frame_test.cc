@@ -15,7 +15,7 @@ std::vector<std::string> SomeFrames() {
                                ResourceExhaustedError("full"), true}),
       EncodeFrame(WaitingFrame{1500}),
       EncodeFrame(AnswerFrame{{"one", "", std::string(300, 'x')}}),
-      EncodeFrame(FailureFrame{DeadlineExceededError("rank 3 did not come"),
+      EncodeFrame(FailureFrame{DeadlineExceededError("rank 3 did not arrive"),
                                {2, 300},
                                true,
                                "commit",
@@ -41,7 +41,7 @@ TEST(Frame, ComesBack) {
             (std::vector<std::string>{"one", "", std::string(300, 'x')}));
   const auto failure = std::get<FailureFrame>(*DecodeFrame(frames[4]));
   EXPECT_EQ(failure.status.ToString(),
-            "DEADLINE_EXCEEDED: rank 3 did not come");
+            "DEADLINE_EXCEEDED: rank 3 did not arrive");
   EXPECT_EQ(failure.failed_ranks, (std::vector<int64_t>{2, 300}));
   EXPECT_TRUE(failure.was_missed);
   EXPECT_EQ(failure.phase, "commit");

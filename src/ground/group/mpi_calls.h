@@ -1,6 +1,6 @@
-// The functions that libholdfast_mpi.so provides to holdfast: messages over MPI
-// as a table of C functions, so that the two may be built by different
-// compilers, and holdfast needs no MPI until it is asked for.
+// The functions that libholdfast_mpi.so provides to holdfast for messages over
+// MPI. They are a table of C functions, so that the two libraries may be built
+// by different compilers. holdfast loads MPI only when it is used.
 //
 // Thread-safety: one thread at a time.
 // Ownership: a connection lives until the process exits.
@@ -21,7 +21,7 @@ struct HoldfastMpiWorld {
 
 struct HoldfastMpiCalls {
   uint32_t version;  // kHoldfastMpiVersion
-  // Initialises MPI unless that was done already. `communicator` is the
+  // Initializes MPI unless that was done already. `communicator` is the
   // MPI_Comm_c2f of a communicator, or null for MPI_COMM_WORLD.
   int (*open)(const int* communicator, int tag, HoldfastMpiWorld* world,
               char* error, size_t error_bytes);

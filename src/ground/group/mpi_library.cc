@@ -19,8 +19,8 @@ namespace {
 constexpr const char* kLibrary = "libholdfast_mpi.so";
 constexpr const char* kLibraryVariable = "HOLDFAST_MPI_LIBRARY";
 
-// The folder of the file that contains this code: the program, or
-// libholdfast.so. Empty when it cannot be found.
+// Returns the folder of the file that contains this code (the program or
+// libholdfast.so), or "" if it cannot be found.
 std::string OwnFolder() {
   Dl_info info = {};
   std::array<char, PATH_MAX> resolved = {};
@@ -67,7 +67,7 @@ Result<CallsFunction> FindCalls() {
     if (void* symbol = dlsym(library, "holdfast_mpi_calls")) {
       return reinterpret_cast<CallsFunction>(symbol);
     }
-    return FailedPreconditionError(file + ": is not a library of holdfast");
+    return FailedPreconditionError(file + ": is not a holdfast library");
   }
   return FailedPreconditionError(
       std::string(kLibrary) +
@@ -101,7 +101,8 @@ Result<std::shared_ptr<ProcessTransport>> OpenMpi(const MpiOptions& options) {
   return MakeMpiTransport(*calls, world);
 }
 
-// The first of the variables `names` that is set to a number.
+// Returns the value of the first of the variables `names` that is set to a
+// number.
 std::optional<long> NumberFromEnvironment(
     std::initializer_list<const char*> names) {
   for (const char* name : names) {

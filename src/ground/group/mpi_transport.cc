@@ -47,8 +47,8 @@ class MpiMessages : public ProcessTransport {
     const auto deadline = WaitClock::now() + WaitTime(timeout_seconds);
     auto pause = std::chrono::duration_cast<WaitClock::duration>(kPauseMin);
     for (;;) {
-      // All messages that have arrived are taken before the clock is checked: a
-      // receiver that was itself late must not report others as missing.
+      // Takes all messages that have arrived before it checks the clock: a
+      // receiver that was late itself must not report others as missing.
       HF_ASSIGN_OR_RETURN(const bool has_come, TakeOne());
       const auto found = waiting_.find(key);
       if (found != waiting_.end()) {
@@ -61,8 +61,8 @@ class MpiMessages : public ProcessTransport {
                                      std::to_string(from) + " on " +
                                      key.second);
       }
-      // The pause doubles, so that a quick answer costs microseconds and a long
-      // wait no processor time.
+      // The pause doubles, so that a quick answer is noticed within
+      // microseconds and a long wait takes little processor time.
       std::this_thread::sleep_for(std::min(pause, deadline - now));
       pause = std::min<WaitClock::duration>(pause * 2, kPauseMax);
     }
@@ -71,7 +71,8 @@ class MpiMessages : public ProcessTransport {
  private:
   using Key = std::pair<int64_t, std::string>;  // sender, topic
 
-  // Moves one message from MPI to `waiting_`; false if none has arrived.
+  // Moves one message from MPI to `waiting_`; returns false if none has
+  // arrived.
   Result<bool> TakeOne() {
     std::array<char, 512> error = {};
     int64_t from = 0;

@@ -1,7 +1,7 @@
-// A transport over the calls of libholdfast_mpi.so.
+// A transport that sends messages through libholdfast_mpi.so.
 //
-// A message is the varint length of its topic, the topic, and the rest. A
-// message that arrives before it is asked for is kept in memory.
+// An MPI message consists of the topic's varint length, the topic and the
+// content. A message that arrives before it is requested stays in memory.
 // Thread-safety: one thread at a time. Ownership: borrows the calls and the
 // connection, which live until the process exits.
 #pragma once

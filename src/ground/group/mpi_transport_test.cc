@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Both ends of two connections in this process.
+// One end of a connection; both ends are in this process.
 struct FakeMpi {
   int64_t rank = 0;
   FakeMpi* peer = nullptr;

@@ -19,11 +19,11 @@
 namespace holdfast {
 namespace {
 
-// A rank that has not arrived after this time, while others wait, is reported
-// as late; and again after this many times as long.
+// If a rank keeps others waiting for this long, it is reported as late. It is
+// reported again each time that the wait has grown by the factor kLateGrowth.
 constexpr double kLateSeconds = 3;
 constexpr double kLateGrowth = 4;
-// The line about late ranks reports the known state of at most this many.
+// The line about late ranks reports the known state of at most this many ranks.
 constexpr size_t kKnownRanksMax = 4;
 
 constexpr size_t kNameBytesMax = 140;  // leaves room for the rest of a topic
@@ -41,7 +41,7 @@ std::string SecondsText(double seconds) {
   return text + " s";
 }
 
-// A form of the caller's name that topics can hold.
+// Returns the caller's name in a form that topics can contain.
 std::string TopicName(std::string_view name) {
   const bool is_plain = std::all_of(
       name.begin(), name.end(), [](char c) { return c > ' ' && c < '\x7f'; });
@@ -80,12 +80,12 @@ struct Visit {
 // The result of a meeting on this rank.
 struct Outcome {
   Result<Values> values;
-  bool is_told = false;  // the other ranks have the failure, or will
-  bool is_past = false;  // its call, over by now, was not this rank's
+  bool is_told = false;  // the other ranks know the failure, or will
+  bool is_past = false;  // this rank left out the call, which is over
   std::vector<int64_t> failed_ranks;
 };
 
-// One meeting as rank 0 sees it; indexed by member.
+// One meeting as rank 0 sees it; the vectors are indexed by member.
 struct Collected {
   std::vector<std::optional<ArrivalFrame>> arrivals;
   std::vector<bool> was_told;  // got a WaitingFrame
@@ -203,13 +203,14 @@ class StarGroup : public ProcessGroup {
     ++meeting_;
     failed_ranks_ = std::move(outcome.failed_ranks);
     if (outcome.is_told) left_ = outcome.values.status();
-    // A surrounding scope, if any, reports to the others a failure that they
-    // have not been sent.
+    // If the others have not been sent the failure, a surrounding scope, if
+    // any, reports it to them.
     EndCall(Status(), 0);
     return std::move(outcome.values);
   }
 
-  // Reports a failure to the others, whatever they meet for next.
+  // Reports a failure to the others at their next meeting, whatever its
+  // purpose.
   void Leave(const Status& failure, double wait_seconds_max) {
     left_ = failure;
     failed_ranks_ = {members_[rank_]};
@@ -221,8 +222,8 @@ class StarGroup : public ProcessGroup {
     }
   }
 
-  // Also called from destructors; running out of memory is treated like a
-  // failed send.
+  // Like Leave, but treats running out of memory as a failed send, because
+  // destructors call this too.
   void TryLeave(const Status& failure, double wait_seconds_max) {
     (void)CatchBadAlloc([&] {
       Leave(failure, wait_seconds_max);
@@ -231,13 +232,13 @@ class StarGroup : public ProcessGroup {
   }
 
   void SendLeave(uint64_t meeting, const Status& failure) {
-    // If even this fails, the others have only their deadline.
+    // If this fails too, the others notice only at their deadline.
     (void)transport_->Send(
         members_[0], Topic(meeting, "arrival"),
         EncodeFrame(ArrivalFrame{"", "", "", failure, true}));
   }
 
-  // The meeting on a rank other than 0.
+  // Takes part in a meeting on a rank other than 0.
   Outcome Attend(const Visit& visit, double timeout_seconds) {
     const ArrivalFrame arrival{std::string(visit.meeting.phase),
                                std::string(visit.meeting.file), visit.value,
@@ -250,7 +251,8 @@ class StarGroup : public ProcessGroup {
       return {failure, true, false, {}};
     }
     Outcome outcome = Learn(visit, timeout_seconds);
-    // Rank 0 may believe that all is well.
+    // Rank 0 may not know of the failure, so it is reported at the next
+    // meeting.
     if (!outcome.values.ok() && !outcome.is_told) {
       SendLeave(meeting_ + 1, outcome.values.status());
       outcome.is_told = true;
@@ -282,8 +284,8 @@ class StarGroup : public ProcessGroup {
   // Only ranks that are powers of two report that rank 0 is late.
   bool NamesRankZero() const { return (rank_ & (rank_ - 1)) == 0; }
 
-  // Like the transport's Receive, from rank 0. If `visit` is not null, rank 0
-  // is reported as late when nothing has arrived after a while.
+  // Receives a message from rank 0. If `visit` is not null, rank 0 is reported
+  // as late if nothing has arrived after a while.
   Result<std::string> ReceiveFromZero(std::string_view kind, double seconds,
                                       const Visit* visit) {
     if (visit == nullptr || !NamesRankZero() || seconds <= kLateSeconds) {
@@ -299,8 +301,8 @@ class StarGroup : public ProcessGroup {
 
   Result<Frame> Await(std::string_view kind, const std::string& where,
                       double seconds, const Visit* visit = nullptr) {
-    // Longer than rank 0 waits, so that its answer, which names the missing
-    // ranks, has time to arrive.
+    // Waits longer than rank 0 does, so that its answer, which names the
+    // missing ranks, has time to arrive.
     const double timeout_seconds = seconds + std::max(0.5, seconds / 10);
     Result<std::string> bytes = ReceiveFromZero(kind, timeout_seconds, visit);
     if (!bytes.ok() && bytes.status().code() == StatusCode::kDeadlineExceeded) {
@@ -317,7 +319,7 @@ class StarGroup : public ProcessGroup {
     return frame;
   }
 
-  // The meeting on rank 0.
+  // Runs a meeting on rank 0.
   Outcome Hold(const Visit& visit, double timeout_seconds) {
     Collected collected;
     collected.arrivals.resize(members_.size());
@@ -347,13 +349,14 @@ class StarGroup : public ProcessGroup {
     return {std::move(answer.values), false, false, {}};
   }
 
-  // Fails when a message cannot be received or decoded, but not because of a
-  // failure that it reports.
+  // Receives all ranks' arrivals. Fails when a message cannot be received or
+  // decoded, but not because of a failure that a message reports.
   Status Collect(const Visit& visit, double timeout_seconds,
                  Collected& collected) {
     const auto start = WaitClock::now();
     const auto deadline = start + WaitTime(timeout_seconds);
-    // Waiting ranks must not consider rank 0 dead when it was late itself.
+    // If rank 0 itself was late, the waiting ranks must learn that it has
+    // arrived.
     const auto note_time =
         start + WaitTime(std::min(1.0, timeout_seconds / 20));
     HF_RETURN_IF_ERROR(ReceiveMissing(visit, note_time, collected));
@@ -372,7 +375,7 @@ class StarGroup : public ProcessGroup {
     return ReceiveMissing(visit, deadline, collected);
   }
 
-  // Reports the ranks that the others wait for, and where they were last seen.
+  // Reports the ranks that the others wait for, and where these were last seen.
   void NameLate(const Visit& visit, const std::vector<int64_t>& members,
                 double seconds) const {
     RanksByText texts;
@@ -384,7 +387,7 @@ class StarGroup : public ProcessGroup {
         known = call->OtherRank(member);
         known_count += known.empty() ? 0 : 1;
       }
-      texts.Add(known.empty() ? "not heard of" : known, members_[member]);
+      texts.Add(known.empty() ? "not heard from" : known, members_[member]);
     }
     if (members.empty()) return;
     SayLate(visit.where() + ": waited " + SecondsText(seconds) + " of " +
@@ -395,7 +398,8 @@ class StarGroup : public ProcessGroup {
     return visit.meeting.timeout_seconds.value_or(options_.timeout_seconds);
   }
 
-  // After the deadline it still checks which messages have arrived.
+  // Receives the missing arrivals. After the deadline it still takes messages
+  // that have arrived already.
   Status ReceiveMissing(const Visit& visit, WaitClock::time_point deadline,
                         Collected& collected) {
     for (const int64_t member : collected.Missing()) {
@@ -412,7 +416,7 @@ class StarGroup : public ProcessGroup {
       if (!frame.ok()) return frame.status().WithContext(where);
       auto* arrival = std::get_if<ArrivalFrame>(&*frame);
       if (arrival == nullptr) {
-        return DataLossError(where + ": answers where it should ask");
+        return DataLossError(where + ": sent an answer instead of its arrival");
       }
       collected.arrivals[member] = std::move(*arrival);
     }
@@ -435,8 +439,8 @@ class StarGroup : public ProcessGroup {
     return Status();
   }
 
-  // Where the others were in this call, if they are in a call that rank 0 left
-  // out: they began it by themselves, and gave up waiting.
+  // If the others began this call without rank 0 and gave up waiting, returns
+  // where one of them was in the call.
   std::optional<ArrivalFrame> DeadCall(const Visit& visit,
                                        const Collected& collected) {
     if (meeting_ > 0) return std::nullopt;
@@ -463,7 +467,8 @@ class StarGroup : public ProcessGroup {
     return {failure.status, true, true, {}};
   }
 
-  // An ok status means that nothing failed.
+  // Returns the failure to send to the ranks, with an ok status if nothing
+  // failed.
   FailureFrame FailureOf(const Visit& visit, const Status& gathered,
                          double timeout_seconds,
                          const Collected& collected) const {
@@ -487,7 +492,7 @@ class StarGroup : public ProcessGroup {
     } else if (gathered.ok() && !collected.Missing().empty()) {
       failure.status = DeadlineExceededError(
           visit.where() + ": " + Missed(WorldRanks(collected.Missing())) +
-          " of " + std::to_string(size()) + " did not come within " +
+          " of " + std::to_string(size()) + " did not arrive within " +
           SecondsText(timeout_seconds));
     }
     return failure;
@@ -509,10 +514,10 @@ class StarGroup : public ProcessGroup {
         ": the ranks are in different phases: " + phases.Join(" at "));
   }
 
-  // Sends the frame to every rank, even one that has not arrived yet: it finds
-  // the answer waiting. Fails if no rank could be reached: a single unreachable
-  // rank is missed in the next meeting, but otherwise the others would not
-  // learn of a failure.
+  // Sends the frame to every rank; a rank that arrives later finds it waiting.
+  // Fails only if no rank could be reached. A single unreachable rank is missed
+  // in the next meeting, but if no rank is reached, the others do not learn of
+  // a failure.
   Status Tell(const Collected& collected, Frame frame) {
     Status first;
     bool is_told = false;
@@ -533,7 +538,7 @@ class StarGroup : public ProcessGroup {
     return is_told ? Status() : first;
   }
 
-  // "ranks 3, 4 (node-7, node-8)": which ranks are missing, and on which hosts.
+  // Returns the missing ranks and their hosts: "ranks 3, 4 (node-7, node-8)".
   std::string Missed(const std::vector<int64_t>& ranks) const {
     constexpr size_t kHostsMax = 4;
     std::string hosts;
@@ -544,7 +549,8 @@ class StarGroup : public ProcessGroup {
     return RankList(ranks) + (hosts.empty() ? "" : " (" + hosts + ")");
   }
 
-  // Messages name processes as their transport does, even in subgroups.
+  // Returns the members' ranks in the transport. Messages name processes by
+  // these ranks, even in subgroups.
   std::vector<int64_t> WorldRanks(const std::vector<int64_t>& members) const {
     std::vector<int64_t> ranks;
     for (const int64_t member : members) ranks.push_back(members_[member]);

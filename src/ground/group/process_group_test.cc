@@ -111,8 +111,8 @@ TEST(ProcessGroup, NamesWhoIsInAnotherPhase) {
 TEST(ProcessGroup, NamesTheRanksThatDoNotCome) {
   const auto transports = MakeThreadTransports(5);
   const std::string expected =
-      "DEADLINE_EXCEEDED: commit: /ckpt/7: ranks 2, 4 of 5 did not come within "
-      "0.2 s";
+      "DEADLINE_EXCEEDED: commit: /ckpt/7: ranks 2, 4 of 5 did not arrive "
+      "within 0.2 s";
   std::atomic<int> told = 0;
   OnRanks(transports, 0.2,
           [&](ProcessGroup& group) {
@@ -141,7 +141,7 @@ TEST(ProcessGroup, NamesRankZeroWhenItIsSilent) {
           {0});
 }
 
-// Collects the lines written to standard error while it exists.
+// While it exists, collects the lines that would go to standard error.
 class SaidLines {
  public:
   SaidLines() {
@@ -157,7 +157,7 @@ class SaidLines {
   SaidLines(const SaidLines&) = delete;
   SaidLines& operator=(const SaidLines&) = delete;
 
-  // The first line; "" when none arrives within the promised five seconds.
+  // Returns the first line, or "" if none arrives within five seconds.
   std::string First() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(5),
@@ -171,7 +171,7 @@ class SaidLines {
   std::vector<std::string> lines_;
 };
 
-// One rank arrives only after it was reported as late.
+// Lets one rank arrive only after it was reported as late.
 void MeetWithOneLate(int64_t late_rank, SaidLines& said, std::string& first) {
   OnRanks(MakeThreadTransports(4), kPatience, [&](ProcessGroup& group) {
     if (group.rank() == late_rank) first = said.First();
@@ -213,8 +213,8 @@ TEST(ProcessGroup, SaysWhatIsKnownOfALateRank) {
   EXPECT_THAT(first, HasSubstr("for rank 1: in encode, rank 1\n"));
 }
 
-// Rank 0 was late itself and then waits for another rank: ranks that wait for
-// rank 0 must blame the other one.
+// Rank 0 itself was late and then waits for another rank. Ranks that wait for
+// rank 0 must blame that other rank.
 TEST(ProcessGroup, RankZeroSaysThatItHasCome) {
   const auto transports = MakeThreadTransports(3);
   constexpr double kTimeout = 0.2;
@@ -222,11 +222,11 @@ TEST(ProcessGroup, RankZeroSaysThatItHasCome) {
     const auto group =
         MakeProcessGroup(transports[1], {.timeout_seconds = kTimeout});
     EXPECT_THAT(group->Agree({"commit", "/c"}, Status()).ToString(),
-                HasSubstr("rank 2 of 3 did not come within 2 s"));
+                HasSubstr("rank 2 of 3 did not arrive within 2 s"));
   });
   const auto group = MakeProcessGroup(transports[0], {.timeout_seconds = 2});
   EXPECT_THAT(group->Agree({"commit", "/c"}, Status()).ToString(),
-              HasSubstr("rank 2 of 3 did not come within 2 s"));
+              HasSubstr("rank 2 of 3 did not arrive within 2 s"));
   waiting.join();
 }
 
@@ -242,7 +242,8 @@ TEST(ProcessGroup, SubgroupsMeetAlone) {
     ASSERT_TRUE(all.ok()) << all.status().ToString();
     EXPECT_THAT(
         *all, is_odd ? ElementsAre("1", "3", "5") : ElementsAre("0", "2", "4"));
-    // With the rank in the whole process group, as in the process's log.
+    // Messages name the rank in the whole process group, as the process's log
+    // does.
     const Status mine = group.rank() == 3 ? NotFoundError("gone") : Status();
     EXPECT_EQ(half->Agree({"plan", ""}, mine).ToString(),
               is_odd ? "NOT_FOUND: rank 3: gone" : "OK");
@@ -266,7 +267,7 @@ TEST(ProcessGroup, OneProcessWaitsForNobody) {
             "DATA_LOSS: torn");
 }
 
-// One rank fails where the others meet for something else.
+// One rank fails while the others meet for something else.
 TEST(GroupCall, AFailureIsToldAtAnyMeeting) {
   OnRanks(MakeThreadTransports(4), kPatience, [](ProcessGroup& group) {
     for (const int64_t bad : {2, 0, 3}) {
@@ -317,8 +318,8 @@ TEST(GroupCall, OneThatIsDroppedIsAFailure) {
   });
 }
 
-// Rank 0 is late for a call of two meetings, which the others have given up: it
-// learns that at the second meeting, and does not delay their next call.
+// The others have given up on a call of two meetings before rank 0 takes part.
+// Rank 0 learns that at the second meeting and does not delay their next call.
 TEST(GroupCall, WhoGivesUpOnRankZeroLeavesWord) {
   const auto transports = MakeThreadTransports(3);
   const auto two = [](ProcessGroup& group, const std::string& file) {
@@ -369,7 +370,7 @@ TEST(GroupCall, RandomFailuresCostNoLaterCall) {
       std::mt19937 plan(seed);  // the same on all ranks
       for (int round = 0; round < 25; ++round) {
         const int meeting_count = 1 + static_cast<int>(plan() % 5);
-        // The meeting at which each rank fails, if any; before or during it.
+        // The meeting before or during which each rank fails, if any.
         std::vector<int> fails_at;
         int first = meeting_count;
         for (int64_t rank = 0; rank < size; ++rank) {
@@ -406,7 +407,7 @@ TEST(GroupCall, RandomFailuresCostNoLaterCall) {
         EXPECT_EQ(group.call_number(), static_cast<uint64_t>(round) + 1);
         if (first == meeting_count) continue;
         EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-        // All ranks that failed first there are named.
+        // All ranks that failed at the first bad meeting are named.
         if (!tells_itself && fails_at[rank] == first) continue;
         std::vector<int64_t> failed;
         for (int64_t i = 0; i < size; ++i) {
@@ -444,8 +445,8 @@ class LosingTransport : public ProcessTransport {
   const std::shared_ptr<ProcessTransport> transport_;
 };
 
-// The two ranks that met have the same outcome; the next meeting misses the
-// third.
+// The two ranks that can be reached have the same outcome. The third is missing
+// from the next meeting.
 TEST(ProcessGroup, ARankThatCannotBeToldFailsNobodyElse) {
   auto transports = MakeThreadTransports(3);
   transports[0] = std::make_shared<LosingTransport>(transports[0]);
@@ -457,7 +458,7 @@ TEST(ProcessGroup, ARankThatCannotBeToldFailsNobodyElse) {
       EXPECT_EQ(first.ok(), transport->rank() != 2) << first.ToString();
       if (transport->rank() == 2) return;
       EXPECT_THAT(group->Agree({"merge", "/c"}, Status()).ToString(),
-                  HasSubstr("rank 2 (node-2) of 3 did not come"));
+                  HasSubstr("rank 2 (node-2) of 3 did not arrive"));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -558,7 +559,7 @@ TEST(ProcessGroup, AMeetingHasADeadlineOfItsOwn) {
   const auto group = MakeProcessGroup(
       transports[1], {.timeout_seconds = kPatience, .members = {1, 4}});
   EXPECT_EQ(group->AllGather({"plan", "/c", 0.01}, "").status().ToString(),
-            "DEADLINE_EXCEEDED: plan: /c: rank 4 of 2 did not come within "
+            "DEADLINE_EXCEEDED: plan: /c: rank 4 of 2 did not arrive within "
             "0.01 s");
 }
 

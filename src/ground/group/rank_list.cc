@@ -19,7 +19,7 @@ std::string RankList(const std::vector<int64_t>& ranks) {
     }
     size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    // Two neighbours read better as separate ranks.
+    // Two neighbors read better as separate ranks.
     if (end - i == 2) end = i + 1;
     if (runs++ > 0) text += ", ";
     text += std::to_string(ranks[i]);

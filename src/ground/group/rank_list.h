@@ -11,7 +11,8 @@
 
 namespace holdfast {
 
-// `ranks` is ascending. Long lists end in "and 12 more".
+// Returns text such as "rank 3" or "ranks 0-2, 5". `ranks` is ascending. Long
+// lists end in "and 12 more".
 std::string RankList(const std::vector<int64_t>& ranks);
 
 // Groups the ranks that reported the same text, in the order of their first
@@ -19,8 +20,8 @@ std::string RankList(const std::vector<int64_t>& ranks);
 class RanksByText {
  public:
   void Add(const std::string& text, int64_t rank);
-  // "rank 2: full; ranks 3, 4: lost" with ": " between ranks and texts. A long
-  // list of texts ends in "and 12 ranks more".
+  // Returns "rank 2: full; ranks 3, 4: lost" if the separator between ranks and
+  // texts is ": ". A long list of texts ends in "and 12 ranks more".
   std::string Join(std::string_view separator) const;
 
  private:

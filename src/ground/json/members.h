@@ -15,12 +15,13 @@
 namespace holdfast {
 
 Result<nlohmann::json> ParseJsonObject(std::string_view text);
-// "" if no such member exists or it is not a string.
+// Returns "" if no such member exists or it is not a string.
 std::string StringMember(const nlohmann::json& json, std::string_view name);
-// A number, or its digits in a string, as Google writes 64-bit numbers.
+// Returns the member's number, which may also be digits in a string, as Google
+// writes 64-bit numbers.
 std::optional<uint64_t> NumberMember(const nlohmann::json& json,
                                      std::string_view name);
-// The object on one line; bytes that are not UTF-8 are replaced.
+// Returns the object on one line; bytes that are not UTF-8 are replaced.
 std::string JsonLine(const nlohmann::json& json);
 
 }  // namespace holdfast

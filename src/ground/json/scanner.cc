@@ -273,8 +273,8 @@ Status JsonScanner::ReadInteger(Int& value) {
 Status JsonScanner::ReadInt64(int64_t& value) { return ReadInteger(value); }
 Status JsonScanner::ReadUint64(uint64_t& value) { return ReadInteger(value); }
 
-// A number too large for a double becomes infinity, and one too small becomes
-// zero, as in Python.
+// Reads a number. As in Python, a number too large for a double becomes
+// infinity, and one too small becomes zero.
 Status JsonScanner::ReadNumber(nlohmann::ordered_json& value) {
   std::string_view token;
   bool is_integer = false;

@@ -31,10 +31,10 @@ namespace holdfast {
 
 inline constexpr int kJsonDepthMax = 128;
 
-// Represents an integer beyond 64 bits, for which a document has no type: a
-// binary value with a subtype, which AppendPythonJson writes as a number.
+// Returns an integer beyond 64 bits as a binary value with a subtype, because
+// documents have no type for it. AppendPythonJson writes it as a number.
 nlohmann::ordered_json BigInteger(std::string_view digits);
-// Nullopt for any other value.
+// Returns the digits of such a value, or nullopt for any other value.
 std::optional<std::string> DigitsOfBigInteger(
     const nlohmann::ordered_json& value);
 
@@ -44,8 +44,8 @@ class JsonScanner {
 
   size_t offset() const { return offset_; }
 
-  // The first character of the next token: one of {["-0123456789tfnNI}],: or
-  // 0 at the end.
+  // Returns the first character of the next token: one of
+  // {["-0123456789tfnNI}],: or 0 at the end.
   char Peek();
   bool NextIsNull() { return Peek() == 'n'; }
 
@@ -61,15 +61,15 @@ class JsonScanner {
   // Checks that only white space is left.
   Status ReadEnd();
 
-  // `on_member(std::string_view key)` reads the member's value. The key is
-  // valid until the next read.
+  // Calls on_member(std::string_view key) for each member. on_member must read
+  // the member's value. The key is valid until the next read.
   template <typename OnMember>
   Status ReadObject(const OnMember& on_member);
-  // `on_element()` reads one element.
+  // Calls on_element() for each element. on_element must read the element.
   template <typename OnElement>
   Status ReadArray(const OnElement& on_element);
 
-  // "offset N: why", at the current offset.
+  // Returns DataLoss "offset N: why" for the current offset.
   Status Error(std::string_view why) const;
 
  private:
@@ -77,10 +77,11 @@ class JsonScanner {
   // Sets `more` to whether another item follows; consumes the comma or the
   // closing bracket.
   Status Next(char closing, bool is_first, bool& more);
-  // A key and its colon. The view points into the text, or into `scratch`
-  // when the key has escapes.
+  // Reads a key and its colon. The view points into the text, or into `scratch`
+  // if the key has escapes.
   Status ReadKey(std::string& scratch, std::string_view& key);
-  // A string token; `value` points as in ReadKey.
+  // Reads a string token. `value` points into the text or into `scratch`, as in
+  // ReadKey.
   Status ReadStringView(std::string& scratch, std::string_view& value);
   Status ReadEscapes(size_t start, std::string& value);
   Status ReadEscape(std::string& value);

@@ -27,7 +27,7 @@ void AppendCodePoint(std::string& out, char32_t code_point) {
   AppendUnit(out, 0xDC00 + ((code_point - 0x10000) & 0x3FF));
 }
 
-// The letter of a two-character escape, or 0.
+// Returns the letter of a two-character escape, or 0.
 char ShortEscape(char c) {
   switch (c) {
     case '"':
@@ -79,8 +79,8 @@ void AppendArray(std::string& out, const ordered_json& value) {
   out += ']';
 }
 
-// Inserts the decimal point into `digits`; `exponent` is that of the first
-// digit: 1.5e3 is "15" and 3.
+// Inserts the decimal point into `digits`. `exponent` is the first digit's
+// power of ten: 1.5e3 is "15" and 3.
 std::string FixedPoint(const std::string& digits, int exponent) {
   if (exponent < 0) return "0." + std::string(-exponent - 1, '0') + digits;
   const size_t integer_count = exponent + 1;

@@ -17,17 +17,17 @@
 
 namespace holdfast {
 
-// json.dumps(value) with the default arguments.
+// Returns what json.dumps(value) returns with its default arguments.
 std::string PythonJsonText(const nlohmann::ordered_json& value);
 void AppendPythonJson(std::string& out, const nlohmann::ordered_json& value);
-// A quoted string, ASCII only.
+// Appends a quoted string, ASCII only.
 void AppendPythonJsonString(std::string& out, std::string_view text);
-// repr(value): the fewest digits that parse to the same value, in forms such as
-// 1e-05 and 1e+16; inf is written as Infinity.
+// Appends repr(value): the fewest digits that parse to the same value, in forms
+// such as 1e-05 and 1e+16. However, inf is written as Infinity.
 void AppendPythonJsonFloat(std::string& out, double value);
 
-// A quoted string in UTF-8: only quotes, backslashes and control characters
-// are escaped.
+// Appends a quoted string in UTF-8, in which only quotes, backslashes and
+// control characters are escaped.
 void AppendCompactJsonString(std::string& out, std::string_view text);
 
 // Parses one complete document; also accepts NaN and Infinity, as Python does.

@@ -22,7 +22,7 @@ Result<nlohmann::json> ParseUniqueJson(std::string_view text) {
   nlohmann::json document =
       nlohmann::json::parse(text, watch, /*allow_exceptions=*/false);
   if (document.is_discarded()) return DataLossError("not a JSON document");
-  if (!document.is_object()) return DataLossError("no JSON object");
+  if (!document.is_object()) return DataLossError("not a JSON object");
   if (!twice.empty()) {
     return DataLossError("\"" + twice + "\" is there twice");
   }

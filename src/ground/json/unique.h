@@ -1,5 +1,5 @@
-// JSON documents written by other programs, in which a name may occur twice and
-// a number may be anything.
+// Reads JSON documents of other programs, in which a name may occur twice and a
+// number may be anything.
 //
 // Thread-safety: pure. Errors: DataLoss.
 #pragma once
@@ -14,13 +14,13 @@
 
 namespace holdfast {
 
-// Parses the document; DataLoss when it is malformed, is not an object, or has
-// a name twice in one object.
+// Parses the document. Returns DataLoss if it is malformed, is not an object,
+// or has a name twice in one object.
 Result<nlohmann::json> ParseUniqueJson(std::string_view text);
 
-// An integer of at least 1; nullopt for anything else.
+// Returns the value if it is an integer of at least 1, or nullopt.
 std::optional<int64_t> PositiveNumber(const nlohmann::json& value);
-// The value as shown in messages, cut to 80 bytes.
+// Returns the value as shown in messages, cut to 80 bytes.
 std::string ShortDump(const nlohmann::json& value);
 
 }  // namespace holdfast

@@ -15,7 +15,7 @@ namespace holdfast {
 Result<std::u32string> ToCodePoints(std::string_view text,
                                     std::string_view what);
 std::string ToUtf8(std::u32string_view code_points);
-// repr() of a Python str.
+// Returns Python's repr() of a str.
 std::string PythonRepr(std::string_view text);
 
 constexpr bool IsDecimal(char32_t c) { return c >= '0' && c <= '9'; }
@@ -23,10 +23,10 @@ constexpr bool IsOctal(char32_t c) { return c >= '0' && c <= '7'; }
 constexpr bool IsAsciiLetter(char32_t c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-// True for ASCII identifiers, which may also contain any character beyond
-// ASCII.
+// Returns true for identifiers, in which any character beyond ASCII counts as a
+// letter.
 bool IsIdentifier(std::u32string_view name);
-// "MESSAGE at position N", as Python's re.error prints it.
+// Returns "MESSAGE at position N", as Python's re.error prints it.
 Status RegexError(std::string message, size_t position);
 
 }  // namespace holdfast

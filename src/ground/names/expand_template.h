@@ -1,4 +1,4 @@
-// Python's match.expand: replaces the group references in a text.
+// Python's match.expand: replaces the group references in a string.
 //
 // Source: Python 3.11, "re.sub" of the library reference.
 // Thread-safety: pure function.

@@ -12,14 +12,15 @@
 namespace holdfast {
 namespace {
 
-// Matches one pattern element against one character. `used` is its length.
+// The result of matching one pattern element against one character. `used` is
+// the element's length.
 struct OneMatch {
   bool matches = false;
   size_t used = 1;
 };
 
-// "[a-z]" at the start of `pattern`; nullopt when it is not closed, in which
-// case `[` is an ordinary character.
+// Matches "[a-z]" at the start of `pattern`. Returns nullopt if the set is not
+// closed; then `[` is an ordinary character.
 std::optional<OneMatch> MatchSet(std::string_view pattern, char c) {
   size_t i = 1;
   const bool negated = i < pattern.size() && pattern[i] == '!';
@@ -38,7 +39,8 @@ std::optional<OneMatch> MatchSet(std::string_view pattern, char c) {
   return OneMatch{found != negated, i + 1};
 }
 
-// REQUIRES: pattern not empty and not at a `*`.
+// Matches the first element of `pattern`. REQUIRES: `pattern` is not empty and
+// does not start with `*`.
 OneMatch MatchOne(std::string_view pattern, char c) {
   if (pattern[0] == '?') return {true, 1};
   if (pattern[0] == '\\' && pattern.size() > 1) {
@@ -50,8 +52,8 @@ OneMatch MatchOne(std::string_view pattern, char c) {
   return {pattern[0] == c, 1};
 }
 
-// Greedy, and backtracks only to the last star: linear in practice and never
-// exponential.
+// Matches greedily and backtracks only to the last star, so the time is linear
+// in practice and never exponential.
 bool MatchWithoutBraces(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0;
   std::optional<size_t> star;
@@ -85,7 +87,7 @@ struct Brace {
   size_t close = std::string_view::npos;
 };
 
-// The first closed brace that has a comma.
+// Returns the first closed brace that has a comma.
 std::optional<Brace> FindBrace(std::string_view pattern) {
   std::vector<Brace> open;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -105,11 +107,12 @@ std::optional<Brace> FindBrace(std::string_view pattern) {
   return std::nullopt;
 }
 
-// Braces multiply: a pattern that expands to more globs than this gets none.
+// Braces multiply. A pattern that would expand to more globs than this is not
+// expanded.
 constexpr size_t kAlternativeCountMax = 1000;
 
-// The globs without braces that `pattern` expands to. The innermost brace is
-// expanded first, so that the braces around it contain none.
+// Returns the globs without braces that `pattern` expands to. The innermost
+// brace is expanded first, so that the braces around it contain none.
 std::vector<std::string> Alternatives(std::string_view pattern) {
   std::vector<std::string> done;
   std::vector<std::string> open = {std::string(pattern)};

@@ -34,7 +34,8 @@ class Translator {
   enum class Item { kNone, kRepeatable, kPosition, kRepetition };
 
   bool AtEnd() const { return position_ == pattern_.size(); }
-  // 0 at the end; a NUL in the pattern has no special meaning anywhere.
+  // Returns 0 at the end. A NUL in the pattern needs no distinction, because it
+  // has no special meaning anywhere.
   char32_t Peek(size_t ahead = 0) const {
     const size_t at = position_ + ahead;
     return at < pattern_.size() ? pattern_[at] : 0;
@@ -53,7 +54,7 @@ class Translator {
     }
     Emit("\\x{" + hex + "}");
   }
-  // A character that stands for itself.
+  // Emits a character that matches itself.
   void EmitLiteral(char32_t c) {
     const bool is_plain = IsAsciiLetter(c) || IsDecimal(c) || c >= 0x80;
     // PCRE2 gives more characters a meaning than Python does; a backslash
@@ -106,7 +107,8 @@ class Translator {
     return digits;
   }
 
-  // "{2,3}" as PCRE2 writes it; empty where the brace is an ordinary character.
+  // Returns "{2,3}" as PCRE2 writes it, or "" if the brace is an ordinary
+  // character.
   std::string Bounds() {
     const size_t start = position_++;
     const std::string low = TakeDigits();
@@ -368,7 +370,8 @@ class Translator {
     return Status();
   }
 
-  // Drops the comment: an item before it can still be repeated after it.
+  // Skips the comment, so that a repetition after it applies to the item before
+  // it.
   Status Comment(size_t start) {
     while (!AtEnd()) {
       if (pattern_[position_++] == ')') return Status();

@@ -14,7 +14,8 @@
 namespace holdfast {
 namespace {
 
-// Far more than keys of trees need; PCRE2's own limits allow minutes.
+// These limits are far above what the keys of trees need. With PCRE2's own
+// limits a match could run for minutes.
 constexpr uint32_t kMatchSteps = 1'000'000;
 constexpr uint32_t kMatchHeapKib = 16 << 10;
 constexpr size_t kPatternBytesMax = 64 << 10;

@@ -30,9 +30,9 @@ class Regex {
   // Python's re.fullmatch: matches the entire subject, or returns nullopt.
   Result<std::optional<RegexMatch>> FullMatch(std::string_view subject) const;
 
-  // Python's match.expand: `replacement` with \1, \g<1> and \g<name> replaced
-  // by their groups, and escapes by the characters they stand for. A group that
-  // did not participate is empty. REQUIRES: a match of this expression.
+  // Python's match.expand: returns `replacement` with \1, \g<1> and \g<name>
+  // replaced by their groups, and escapes by their characters. A group that did
+  // not participate is empty. REQUIRES: `match` is a match of this expression.
   Result<std::string> Expand(std::string_view replacement,
                              const RegexMatch& match) const;
 

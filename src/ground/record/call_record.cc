@@ -11,7 +11,7 @@ namespace {
 
 thread_local CallRecord* call_of_thread = nullptr;
 
-// Less than this is done before anyone could look.
+// A phase with fewer bytes than this ends before anyone could look.
 constexpr uint64_t kWatchedBytesMin = 32 << 20;
 
 double SecondsSince(int64_t begun_ns, int64_t now_ns) {
@@ -90,8 +90,8 @@ void CallRecord::Publish(Publisher publisher) {
   }
   const std::lock_guard lock(mutex_);
   other_ = std::move(other);
-  // A single rank with little to write is done before anyone could look, and
-  // starts no threads.
+  // A call of one rank starts no threads here: if it writes little, it is done
+  // before anyone could look. StartPhase starts them for a large phase.
   if (is_ended_ || is_watched_ || rank_count_ == 1) return;
   is_watched_ = true;
   Watchdog::Get().Want(this);

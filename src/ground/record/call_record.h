@@ -1,12 +1,13 @@
 // CallRecord: a save, load, conversion or copy in progress: its rank, its
-// phase, and how far it has come.
+// phase, and its progress.
 //
 //   return InCall(CallKind::kSave, path, [&] { return SaveTree(...); });
 //
-// A call inside a call is a part of it. A thread that works for a call is
-// attached to its record (OnCall), from which events take their rank. A
-// separate thread watches calls that run long (watchdog.h). A call's state may
-// be published: it is passed to a function about once per interval.
+// A call inside another call is a part of the outer call. A thread that works
+// for a call is attached to the call's record (OnCall), and events take their
+// rank from that record. A separate thread watches calls that run long
+// (watchdog.h). A call may publish its state, which is then passed to a
+// function about once per interval.
 // Thread-safety: any thread. Ownership: shared; the registry holds weak
 // pointers.
 // Units: bytes, seconds.
@@ -44,7 +45,7 @@ class CallRecord {
  public:
   CallRecord(CallKind kind, std::string path);
   // Counts the call and writes the requested outputs (outputs.h), unless End
-  // did.
+  // has done so.
   ~CallRecord();
   CallRecord(const CallRecord&) = delete;
   CallRecord& operator=(const CallRecord&) = delete;
@@ -67,10 +68,10 @@ class CallRecord {
     double every_seconds = 1;
     std::function<void(const CallState&)> publish;
     std::function<void()> withdraw;  // removes what was published
-    // The facts known of another rank, in words; may be empty.
+    // Returns what is known about another rank, as text; may be empty.
     std::function<std::string(int64_t rank)> other;
   };
-  // Starts publishing now; for a call of one rank, at its first phase of at
+  // Starts publishing now, or for a call of one rank, at its first phase of at
   // least 32 MiB.
   void Publish(Publisher publisher);
   // Waits for a publication in progress, and withdraws what was published.
@@ -134,9 +135,9 @@ class MeetScope {
   CallRecord* const call_;
 };
 
-// The record of a call that lasts longer than one scope. Null where this thread
-// already works for a call, whose record then covers this one, or where memory
-// is short.
+// Returns the record of a call that lasts longer than one scope. Returns null
+// if this thread already works for a call, whose record then covers this call
+// too, or if memory is short.
 std::shared_ptr<CallRecord> BeginCallRecord(CallKind kind,
                                             const std::string& path);
 

@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// Ends the file after every call; the next call overwrites it.
+// The tail ends the file after every call; the next call overwrites the tail.
 constexpr std::string_view kTraceHead = "{\"traceEvents\":[\n";
 constexpr std::string_view kTraceTail = "\n]}\n";
 

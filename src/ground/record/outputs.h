@@ -19,7 +19,7 @@ void WriteOutputs();
 // Sets the rank that replaces %r.
 void SetOutputRank(int64_t rank);
 
-// One event as a line of Chrome's trace JSON.
+// Returns one event as a line of Chrome's trace JSON.
 std::string TraceLine(const PhaseEvent& event, int64_t pid,
                       int64_t steady_to_system_ns);
 

@@ -33,9 +33,10 @@ uint32_t ThreadNumber() {
 
 }  // namespace
 
-// In the child of a fork, the mutex must not be held by another thread, and the
-// operations of other threads no longer exist, nor do the stacks that held
-// them.
+// Prepares the recorder for a forked child. The mutex is locked during the
+// fork, so that no other thread holds it in the child. Other threads'
+// operations do not exist in the child, nor do the stacks that hold these
+// operations.
 struct RecorderFork {
   static void Before() { Recorder::Get().mutex_.lock(); }
   static void InParent() { Recorder::Get().mutex_.unlock(); }

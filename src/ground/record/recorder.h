@@ -1,14 +1,16 @@
-// Recorder: what this process has recently done for checkpoints, and how long
-// it took: a bounded list of phases, always on, and sums over all phases.
+// Recorder: records what this process does for checkpoints and how long it
+// takes. It keeps a bounded list of recent phases, and sums over all phases. It
+// is always on.
 //
 //   {
 //     const PhaseScope scope(Phase::kWrite, file_name, byte_count);
 //     ... the write ...
 //   }
 //
-// An event covers a chunk, a batch or more, never an element: it costs two
-// clock reads and one short lock. Without a trace file the last kEventsKept
-// events are kept; with one (outputs.h) more, until they are written.
+// An event costs two clock reads and one short lock, so it covers a chunk, a
+// batch or more, never an element. The last kEventsKept events are kept. If
+// there is a trace file (outputs.h), more events are kept until they are
+// written.
 // Thread-safety: any thread; after fork() the child continues by itself.
 // Ownership: the process's, never destroyed. Units: bytes; nanoseconds of the
 // steady clock. Errors: none; an event is dropped when memory is short.
@@ -102,7 +104,8 @@ class Recorder {
 
   // From now on keeps up to kTracedEventsMax events for TakeEvents.
   void KeepForTrace();
-  // The events since the last call, oldest first, and how many were lost.
+  // Returns the events since the last call, oldest first, and how many were
+  // lost.
   std::vector<PhaseEvent> TakeEvents(uint64_t& lost_count);
 
   // An operation in progress, with what is needed to report it.
@@ -111,8 +114,8 @@ class Recorder {
     uint64_t offset = 0;
     int64_t named_ns = 0;  // when it was last reported as late
   };
-  // The operations that are late. Each is returned again only after a growing
-  // interval.
+  // Returns the operations that are late. Each is returned again only after a
+  // growing interval.
   std::vector<OpenPhase> TakeLate(int64_t now_ns);
 
  private:
@@ -131,7 +134,7 @@ class Recorder {
   std::array<PhaseSums, kPhaseCount> sums_;
   std::array<uint64_t, kCountCount> counts_ = {};
   PhaseScope* open_ = nullptr;  // the list of operations that may be late
-  uint64_t fork_count_ = 0;     // of this process's ancestors
+  uint64_t fork_count_ = 0;     // leading to this process
 };
 
 // One phase of this thread, lasting until the end of the scope.

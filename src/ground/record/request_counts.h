@@ -16,7 +16,7 @@ struct RequestCounts {
       received_bytes{0};
 
   RemoteCounters Read() const;
-  // The totals over all clients that this process ever had.
+  // Returns the totals over all clients that this process has had.
   static RequestCounts& OfProcess();
 };
 

@@ -52,7 +52,8 @@ void NameLate() {
 
 }  // namespace
 
-// In the child of a fork no thread runs, and any thread may hold the mutexes.
+// A forked child has none of the threads, and its copies of the mutexes may be
+// locked forever.
 struct WatchdogFork {
   static void InChild() {
     new (&Watchdog::Get()) Watchdog;
@@ -138,8 +139,8 @@ void Watchdog::StartThreads() {
   start(is_publishing_, [this] { PublishCalls(); });
 }
 
-// A call that is being published stays until that is done; no lock is held
-// meanwhile.
+// Publishes each call without holding the lock. Meanwhile Unwant waits, so that
+// the call is not destroyed.
 void Watchdog::PublishCalls() {
   std::unique_lock lock(mutex_);
   for (size_t i = 0; i < calls_.size(); ++i) {

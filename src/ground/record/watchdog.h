@@ -1,10 +1,10 @@
-// Watchdog: watches calls while any are in progress: reports late operations on
-// standard error, and has calls publish their state.
+// Watchdog: while calls are in progress, reports late operations on standard
+// error and makes the calls publish their state.
 //
-// It uses two threads, since the disk that one of them waits for may be the
-// problem to report. They start with the first call that needs them, and end
-// some seconds after the last. Where the system provides no threads, nothing is
-// watched. With HOLDFAST_LOG=quiet nothing is reported.
+// It uses two threads, because the disk to which one of them publishes may be
+// the problem that the other one must report. They start with the first call
+// that needs them, and end some seconds after the last. If the system provides
+// no threads, nothing is watched. With HOLDFAST_LOG=quiet nothing is reported.
 // Thread-safety: any thread. After fork() the child starts its own threads when
 // it needs them. Ownership: the process's, never destroyed.
 #pragma once
@@ -20,8 +20,7 @@ namespace holdfast {
 
 class CallRecord;
 
-// Writes one line on standard error, "holdfast: ...", and counts one more
-// stall.
+// Writes one line on standard error, "holdfast: ...", and counts a stall.
 void SayLate(std::string_view text);
 // Replaces standard error; null restores it.
 void SetSayLateForTest(std::function<void(const std::string& line)> say);
@@ -30,7 +29,7 @@ class Watchdog {
  public:
   static Watchdog& Get();
   void Want(CallRecord* call);
-  // Afterwards the threads do not look at `call`.
+  // After this returns, the threads no longer use `call`.
   void Unwant(CallRecord* call);
 
  private:

@@ -14,8 +14,8 @@ int ThreadCount(const RunOptions& options, int requests_in_flight) {
   if (options.thread_count != 0 || requests_in_flight <= 1) {
     return options.thread_count;
   }
-  // Threads of a remote read mostly wait, so having more threads than CPUs
-  // keeps as many requests in flight as the store can handle.
+  // Threads that read from a server mostly wait, so having more threads than
+  // CPUs keeps as many requests in flight as the store can handle.
   const int cpu_count = static_cast<int>(std::thread::hardware_concurrency());
   return std::max(cpu_count, std::min(requests_in_flight, kWaitingThreadsMax));
 }
@@ -23,7 +23,7 @@ int ThreadCount(const RunOptions& options, int requests_in_flight) {
 }  // namespace
 
 uint64_t PhysicalMemoryBytes() {
-  // Needed once per leaf, and constant during the process's life.
+  // The result is cached: it is needed once per leaf and never changes.
   static const uint64_t byte_count =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   return byte_count;

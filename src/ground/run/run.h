@@ -25,16 +25,16 @@ inline constexpr size_t kKeptScratchBytesMax = 32 << 20;
 
 class Run {
  public:
-  // `requests_in_flight` is that of the stores being read. Where answers take
-  // time, more threads are started than there are CPUs, as most of them wait;
-  // an explicit thread_count takes precedence.
+  // `requests_in_flight` is the number that the stores being read can handle.
+  // If answers take time, more threads are started than there are CPUs, because
+  // most of them wait. An explicit thread_count takes precedence.
   explicit Run(const RunOptions& options, int requests_in_flight = 1);
 
   Executor& executor() { return executor_; }
   ByteBudget& budget() { return budget_; }
   const CancelToken& cancel() const { return cancel_; }
 
-  // Reported to the caller and to the call's record.
+  // Reports to the caller and to the call's record.
   void StartPhase(std::string_view phase, uint64_t total_bytes);
   void AddDone(uint64_t byte_count);
   // The call of the thread that made this object, or null.
@@ -50,19 +50,19 @@ class Run {
   Progress progress_;
 };
 
-// The machine's memory: no array can be larger. Units: bytes.
+// Returns the size of the machine's memory in bytes. No array can be larger.
 uint64_t PhysicalMemoryBytes();
 // Adds up the memory that the tensors of a call take.
 class MemoryNeed {
  public:
-  // ResourceExhausted when the total exceeds the machine's memory.
+  // Returns ResourceExhausted when the total exceeds the machine's memory.
   Status Add(uint64_t byte_count);
 
  private:
   uint64_t byte_count_ = 0;
 };
 
-// Seconds since construction or the last Lap.
+// Measures the seconds since construction or the last Lap.
 class Stopwatch {
  public:
   double Lap() {

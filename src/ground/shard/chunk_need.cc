@@ -1,4 +1,4 @@
-// NeedOfBoxes: the union of the boxes' chunks, computed on a grid of its own.
+// NeedOfBoxes: computes the union of the boxes' chunks on a grid of cells.
 #include <algorithm>
 #include <cassert>
 
@@ -32,8 +32,8 @@ Ranges ChunksOf(const Ranges& elements, const Shape& chunk_shape) {
   return ranges;
 }
 
-// The cells into which the borders of the boxes cut space; they are few when
-// the boxes come from a mesh. Each box is made up of complete cells.
+// The cells into which the boxes' borders cut space. Boxes that come from a
+// mesh have few cells. Each box consists of complete cells.
 class Cells {
  public:
   explicit Cells(const std::vector<Ranges>& boxes) {

@@ -36,10 +36,10 @@ Result<Int128> TotalBytes(std::span<const ArrayChunks> arrays) {
   return total;
 }
 
-// Counts the array's chunks whose middle lies before total * rank / rank_count;
-// the array's first chunk starts at byte `start` of all arrays. A chunk belongs
-// to the rank whose part contains its middle, so every chunk has exactly one
-// rank, and no rank needs to ask another.
+// Counts the array's chunks whose middle lies before total * rank / rank_count.
+// `start` is the offset of the array's first chunk in the bytes of all arrays.
+// A chunk belongs to the rank whose part contains its middle, so every chunk
+// has exactly one rank, and no rank needs to ask another.
 int64_t ChunksBefore(const ArrayChunks& chunks, Int128 start, Int128 total,
                      int64_t rank, int64_t rank_count) {
   // All terms are doubled so that they are integers: the middle of chunk c is 2

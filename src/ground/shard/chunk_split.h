@@ -38,7 +38,7 @@ struct ChunkRange {
   bool operator==(const ChunkRange&) const = default;
 };
 
-// The chunks of `rank`, in the order of the arrays; no range is empty.
+// Returns the chunks of `rank`, in the order of the arrays; no range is empty.
 // REQUIRES: 0 <= rank < rank_count.
 Result<std::vector<ChunkRange>> ChunksOfRank(
     std::span<const ArrayChunks> arrays, int64_t rank, int64_t rank_count);

@@ -47,7 +47,8 @@ TEST(ChunksOfRank, RefusesWhatCannotBe) {
   EXPECT_EQ(*ChunksOfRank(most, 1, 2), (Ranges{{1, 0, 1}}));
 }
 
-// The rule, chunk by chunk: the rank whose share contains the middle.
+// Applies the rule chunk by chunk: a chunk belongs to the rank whose share
+// contains the chunk's middle.
 std::vector<Ranges> SlowSplit(const std::vector<ArrayChunks>& arrays,
                               int64_t rank_count) {
   int64_t total = 0;

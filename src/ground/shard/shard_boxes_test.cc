@@ -104,8 +104,8 @@ TEST(ShardBoxes, RefusesMeshesThatAreNone) {
             InvalidArgumentError("mesh: 2 device ids (want 8)").ToString());
 }
 
-// Determines element by element, directly from the definition, which devices
-// hold it.
+// Returns whether the device at `place` holds `element`, directly from the
+// definition.
 bool Holds(const NamedSharding& sharding, const Shape& place,
            const Shape& array_shape, const Shape& element) {
   for (size_t d = 0; d < sharding.spec.size(); ++d) {

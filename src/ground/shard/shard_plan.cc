@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// A mesh with one device, which splits nothing.
+// Returns a mesh with one device, which splits nothing.
 Mesh MeshOfOne(const SingleDeviceSharding& single) {
   return {.device_ids = {DeviceNumber(single.device_str)}};
 }

@@ -28,7 +28,7 @@ TEST(ShardPlanner, ReplicasWriteASliceEach) {
   const NamedSharding rows = Named({"a", "b"}, {2, 2}, {{"a"}});
   EXPECT_EQ(SharesText(rows, {8, 6}, 4, {}),
             "(2, 6) 0:(0, 0) 1:(2, 0) 2:(4, 0) 3:(6, 0)");
-  // Uses the first axis that divides evenly: three rows do not.
+  // Uses the first axis that divides evenly: three rows do not divide evenly.
   EXPECT_EQ(SharesText(rows, {6, 6}, 4, {}),
             "(3, 3) 0:(0, 0) 1:(0, 3) 2:(3, 0) 3:(3, 3)");
   EXPECT_EQ(SharesText(rows, {6, 3}, 4, {}),
@@ -145,7 +145,7 @@ class Draw {
     return sharding;
   }
 
-  // A shape that the sharding divides evenly.
+  // Returns a shape that the sharding divides evenly.
   Shape AShape(const NamedSharding& sharding, size_t rank) {
     Shape shape(rank);
     for (size_t d = 0; d < rank; ++d) {
@@ -162,7 +162,8 @@ class Draw {
   std::mt19937 random_;
 };
 
-// The box of each device, and its replica id found by counting earlier devices.
+// Returns each device's box, with a replica id found by counting earlier
+// devices.
 std::vector<DeviceShard> SlowBoxes(const NamedSharding& sharding,
                                    const Shape& shape) {
   const Mesh& mesh = sharding.mesh;

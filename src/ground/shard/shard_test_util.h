@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-// A sharding over a mesh of these axes, with its devices in order.
+// Returns a sharding over a mesh of these axes, with its devices in order.
 inline NamedSharding Named(std::vector<std::string> axes, Shape shape,
                            PartitionSpec spec) {
   return {{std::move(axes), std::move(shape), {}, {}}, std::move(spec)};

@@ -15,12 +15,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kAxisTypePrefix = "AxisType.";
 
-// Quotes as json.dumps does: ASCII only.
+// Quotes text as json.dumps does: ASCII only.
 std::string Quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-// "[a, b]".
+// Returns "[a, b]".
 template <typename List, typename ToText>
 std::string ListText(const List& list, const ToText& to_text) {
   std::string text = "[";
@@ -41,7 +41,7 @@ std::vector<std::string> AxisTypes(const Mesh& mesh) {
   return std::vector<std::string>(mesh.shape.size(), "Auto");
 }
 
-// The devices as nested lists, starting with device index `next`.
+// Returns the devices as nested lists, starting with device index `next`.
 std::string DevicesText(const Mesh& mesh, size_t dim, size_t& next) {
   if (dim == mesh.shape.size()) {
     const size_t i = next++;

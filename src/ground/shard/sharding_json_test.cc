@@ -23,7 +23,7 @@ TEST(ShardingJson, EveryGoldenTextComesBackByteForByte) {
   }
 }
 
-// As orbax-checkpoint 0.12.8 writes them.
+// Texts as orbax-checkpoint 0.12.8 writes them.
 constexpr const char* kTexts[] = {
     R"({"sharding_type": "NamedSharding", "shape": [], "axis_names": [], "axis_types": [], "partition_spec": [], "device_mesh": {"mesh": {"id": 0}}})",
     R"({"sharding_type": "NamedSharding", "shape": [2, 1], "axis_names": ["\u00e9\"", "b"], "axis_types": ["AxisType.Explicit", "AxisType.Manual"], "partition_spec": ["\u00e9\"", "b"], "device_mesh": {"mesh": [[{"id": 2048}], [{"id": 1}]]}})",

@@ -37,7 +37,7 @@ std::string TilingText(const Shape& parts) {
   return text + "]";
 }
 
-// The index of an axis in the mesh.
+// Returns the index of an axis in the mesh.
 Result<size_t> FindAxis(const NamedSharding& sharding,
                         const std::string& axis) {
   const std::vector<std::string>& names = sharding.mesh.axis_names;

@@ -10,19 +10,19 @@
 
 namespace holdfast {
 
-// The axes that split each dimension of the spec, as indices into the mesh's
-// axes.
+// Returns the axes that split each dimension of the spec, as indices into the
+// mesh's axes.
 Result<std::vector<std::vector<size_t>>> SpecAxes(
     const NamedSharding& sharding);
 
-// The number of parts of each dimension of the array. `axes` come from
+// Returns the number of parts of each dimension of the array. `axes` come from
 // SpecAxes.
 Result<Shape> PartCounts(const NamedSharding& sharding,
                          const std::vector<std::vector<size_t>>& axes,
                          const Shape& array_shape);
 
-// The digits at the end of a device's name, before any "(process=0,...)"; 0 if
-// the name has no digits there.
+// Returns the number at the end of a device's name, before any
+// "(process=0,...)", or 0 if the name has no digits there.
 int64_t DeviceNumber(const std::string& device_str);
 
 }  // namespace holdfast

@@ -25,7 +25,7 @@ Status NotAs(const ConstArrayView& view, const std::string& why) {
                               ShapeToString(view.shape) + ": " + why);
 }
 
-// A byte from a file that is not a valid bool must not become a C++ bool.
+// Checks bytes before they become C++ bools: a byte from a file may be invalid.
 Status CheckBools(const ConstArrayView& view) {
   const std::string_view bytes(view.data,
                                static_cast<size_t>(ElementCount(view.shape)));

@@ -122,7 +122,7 @@ TEST(ArrayTest, BorrowKeepsTheOwnerAlive) {
   EXPECT_TRUE(watch.expired());
 }
 
-// The message with which As refuses the view.
+// Returns the message with which As refuses the view.
 template <typename T>
 std::string WhyNot(const ConstArrayView& view) {
   const Result<std::span<const T>> elements = view.As<T>();

@@ -7,8 +7,8 @@
 namespace holdfast {
 namespace {
 
-// One past the last index along dimension `i`. It saturates because boxes from
-// a file may not have been checked against an array yet.
+// Returns one past the last index along dimension `i`. Saturates, because boxes
+// from a file may not have been checked against an array yet.
 int64_t EndOf(const Box& box, size_t i) {
   int64_t end = 0;
   return __builtin_add_overflow(box.origin[i], box.shape[i], &end)

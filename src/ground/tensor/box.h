@@ -15,19 +15,21 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-// The box that covers an entire array.
+// Returns the box that covers an entire array.
 Box BoxOf(const Shape& shape);
 bool IsEmpty(const Box& box);
-// Nullopt when the boxes share no element. REQUIRES: equal rank.
+// Returns the common elements, or nullopt if the boxes have no common element.
+// REQUIRES: equal rank.
 std::optional<Box> Intersect(const Box& a, const Box& b);
-// The box in coordinates relative to `origin`; an empty origin is all zeros.
+// Returns the box in coordinates relative to `origin`; an empty origin is all
+// zeros.
 Box Relative(Box box, const Shape& origin);
 // The inverse of Relative: converts a box relative to `origin` back.
 Box Absolute(Box box, const Shape& origin);
-// "[0:2, 4:8]".
+// Returns text such as "[0:2, 4:8]".
 std::string BoxToString(const Box& box);
 
-// The part of `view` inside `box`. REQUIRES: box within view.
+// Returns the part of `view` inside `box`. REQUIRES: box within view.
 ArrayView Subview(const ArrayView& view, const Box& box);
 ConstArrayView Subview(const ConstArrayView& view, const Box& box);
 

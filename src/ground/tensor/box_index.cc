@@ -8,8 +8,8 @@
 namespace holdfast {
 namespace {
 
-// The axis with the most distinct origins: sorting along it leaves the fewest
-// boxes to scan for a query.
+// Returns the axis with the most distinct origins: sorting along it leaves the
+// fewest boxes to scan for a query.
 size_t ChooseAxis(const std::vector<Box>& boxes) {
   const size_t rank = boxes.empty() ? 0 : boxes[0].origin.size();
   size_t best = 0, best_count = 0;

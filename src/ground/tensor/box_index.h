@@ -28,9 +28,9 @@ class BoxIndex {
       const Box& box,
       const std::function<void(size_t i, const Box& common)>& fn) const;
 
-  // Ok when every element of an array of `shape` is in exactly one box;
-  // otherwise InvalidArgument says which boxes stick out or overlap, or how
-  // many elements are in no box.
+  // Returns ok if every element of an array of `shape` is in exactly one box.
+  // Otherwise returns InvalidArgument, which says which boxes stick out or
+  // overlap, or how many elements are in no box.
   Status CheckCover(const Shape& shape) const;
   // Like CheckCover, but elements may be in no box.
   Status CheckDisjoint(const Shape& shape) const;

@@ -27,7 +27,7 @@ bool Contains(const Box& box, const Shape& point) {
   return true;
 }
 
-// Every point of a cube that contains all random boxes.
+// Returns every point of a cube that contains all random boxes.
 std::vector<Shape> AllPoints(int rank) {
   std::vector<Shape> points = {{}};
   for (int i = 0; i < rank; ++i) {

@@ -31,7 +31,7 @@ template <typename Wide>
 using StoreFn = void (*)(const Wide* source, char* target, int64_t stride,
                          int64_t count);
 
-// A view may refer to unaligned memory, so use memcpy.
+// Loads one run. A view may refer to unaligned memory, so this uses memcpy.
 template <typename Element, typename Wide>
 void LoadRun(const char* __restrict source, int64_t stride, int64_t count,
              Wide* __restrict target) {
@@ -66,7 +66,7 @@ void StoreRun(const Wide* __restrict source, char* __restrict target,
   }
 }
 
-// Whether ChooseWide may pair this element type with Wide.
+// Returns whether ChooseWide may pair this element type with Wide.
 template <typename Element, typename Wide>
 constexpr bool GoesThrough() {
   if (std::is_same_v<Wide, int64_t>) return Element::kInteger;
@@ -104,8 +104,8 @@ bool IsFloat8(DType dtype) {
   return DTypeBits(dtype) == 8 && DTypeKindOf(dtype) == DTypeKind::kFloat;
 }
 
-// The first step through float. It depends on the target for float8_e8m0fnu,
-// which TensorStore decodes in several ways.
+// Returns the first step through float. It depends on the target for
+// float8_e8m0fnu, which TensorStore decodes in several ways.
 LoadFn<float> FindLoadTo(DType source, DType target) {
   if (source != DType::kFloat8E8m0fnu) return FindLoad<float>(source);
   if (target == DType::kFloat4E2m1fn) {
@@ -120,8 +120,8 @@ LoadFn<float> FindLoadTo(DType source, DType target) {
                   : LoadRun<E8m0Element<E8m0Decoding::kWrapped>, float>;
 }
 
-// The second step from an 8-bit float, whose NaN and infinity need special
-// treatment.
+// Returns the second step from an 8-bit float, whose NaN and infinity need
+// special treatment.
 StoreFn<float> FindStoreFromFloat8(DType target) {
   if (target == DType::kBool) return FindStore<float>(target);
   if (target == DType::kFloat16) {
@@ -215,7 +215,8 @@ void ConvertThrough(const ConstArrayView& source, const ArrayView& target) {
       target);
 }
 
-// int8 ... int64 and uint8 ... uint64 of one size have the same bits.
+// Returns true for int8 ... int64 and uint8 ... uint64 of one size, which have
+// the same bits.
 bool SameSizeIntegers(DType a, DType b) {
   const auto native = [](DType dtype) {
     return IsInteger(dtype) && dtype != DType::kBool && DTypeBits(dtype) >= 8;
@@ -232,7 +233,7 @@ bool GoesThroughDouble(DType source, DType target) {
          (IsInteger(target) || DTypeBits(target) <= 8);
 }
 
-// The real (part 0) or imaginary (part 1) halves of a complex view.
+// Returns the real (part 0) or imaginary (part 1) halves of a complex view.
 template <typename View>
 View PartOf(View view, int part) {
   view.dtype =

@@ -145,7 +145,7 @@ TEST(ConvertTest, EveryPairAsTensorStore) {
   EXPECT_EQ(pair_count, kDTypeCount * kDTypeCount - 13);
 }
 
-// The bytes of `count` values of type Value.
+// Returns the bytes of `count` values of type Value.
 template <typename Value>
 std::string BytesOf(const std::vector<Value>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()),
@@ -173,8 +173,8 @@ TEST(ConvertTest, PairsWithoutAModel) {
             std::string("\x3f\x00\x43", 3));
 }
 
-// The results of vector loops depend on the position in the array; these are
-// the low bits.
+// TensorStore's vector loops give results that depend on the position in the
+// array. The low bits are wanted here.
 TEST(ConvertTest, FloatOutOfRangeOfUint32) {
   const std::vector<double> values = {-1, 4294967296.0 + 7, -4294967296.0 - 3,
                                       1e30};

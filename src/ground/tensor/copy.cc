@@ -15,7 +15,8 @@ struct Element {
   char bytes[N];
 };
 
-// target[i] = source[i] for one strided run; REQUIRES: N bytes per element.
+// Assigns source[i] to target[i] for one strided run. REQUIRES: N bytes per
+// element.
 template <int64_t N>
 void CopyRun(const char* source, char* target, const LoopDim& dim) {
   for (int64_t i = 0; i < dim.extent; ++i) {
@@ -50,7 +51,8 @@ void SwapRun(const char* source, char* target, const LoopDim& dim) {
 template <int64_t N>
 constexpr int64_t kTile = std::max<int64_t>(8, 64 / N);
 
-// Columns of the source become rows of the target, `dim.extent` elements each.
+// Copies columns of the source to rows of the target, `dim.extent` elements
+// each.
 template <int64_t N>
 inline void GatherRows(const char* source, char* target, int64_t rows,
                        int64_t target_stride, const LoopDim& dim) {
@@ -63,7 +65,7 @@ inline void GatherRows(const char* source, char* target, int64_t rows,
 // of small elements touch so many lines of the source that these evict each
 // other when strides are powers of two; such tiles are first read line by line
 // into a small buffer (measured twice as fast at 2048 x 2048; wider elements
-// lose by it).
+// get slower).
 template <int64_t N>
 inline void TransposeTile(const char* source, int64_t source_stride,
                           char* target, int64_t target_stride, int64_t rows,
@@ -107,7 +109,7 @@ void CopyTiled(const char* source, char* target, const LoopDim& outer,
 }
 
 // Moves the dimension along which the source is contiguous next to the
-// innermost one; false when no dimension makes tiles worthwhile.
+// innermost one; returns false if no dimension makes tiles worthwhile.
 template <int64_t N>
 bool PrepareTiles(StridedLoops& loops) {
   constexpr int64_t kWorthExtent = 4;
@@ -163,7 +165,7 @@ void SwapElements(const StridedLoops& loops) {
   });
 }
 
-// A complex view as one of its halves with an innermost dimension of 2.
+// Returns a complex view as a view of halves, with an innermost dimension of 2.
 template <typename View>
 View SplitComplex(View view) {
   const bool wide = view.dtype == DType::kComplex128;
@@ -173,7 +175,7 @@ View SplitComplex(View view) {
   return view;
 }
 
-// The loops over a single view (which is also its own target).
+// Returns the loops over a single view (which is also its own target).
 StridedLoops PlanLoopsOf(const ConstArrayView& view) {
   // The callers use only the source pointer.
   return PlanLoops(view, {view.dtype, const_cast<char*>(view.data), view.shape,
@@ -203,8 +205,8 @@ bool RunEquals(const char* data, size_t run_bytes, const char* element,
              0;
 }
 
-// The largest bit pattern of a byte that holds one element; 0xff where an
-// element fills one or more bytes.
+// Returns the largest bit pattern of a byte that holds one element, or 0xff if
+// an element fills one or more bytes.
 unsigned char LargestPattern(DType dtype) {
   if (dtype == DType::kBool) return 1;
   const int bits = DTypeBits(dtype);
@@ -311,7 +313,7 @@ void ClearUnusedBits(DType dtype, char* data, size_t element_count) {
 bool HasUnusedBits(DType dtype, std::string_view data) {
   const unsigned char largest = LargestPattern(dtype);
   if (largest == 0xff) return false;
-  // A single pass that the compiler vectorises.
+  // A single pass that the compiler vectorizes.
   unsigned char any = 0;
   for (const char element : data) any |= static_cast<unsigned char>(element);
   return any > largest;

@@ -45,8 +45,9 @@ struct Layout {
   int64_t byte_count = 0;
 };
 
-// A random permutation of the dimensions: some have gaps between their steps,
-// some run backwards, and in sources some do not move at all.
+// Returns strides for a random order of the dimensions. Some dimensions have
+// gaps between their steps, some run backwards, and in sources some have stride
+// 0.
 Layout RandomLayout(std::mt19937& random, const Shape& shape,
                     int64_t element_bytes, bool may_repeat) {
   std::vector<size_t> order(shape.size());
@@ -139,7 +140,8 @@ std::string Describe(const Operands& operands) {
          ShapeToString(operands.target_layout.strides);
 }
 
-// The bytes that the target memory must hold after the element-wise `change`.
+// Returns the bytes that the target memory must hold after the element-wise
+// `change`.
 std::string Expected(const Operands& operands,
                      const std::function<void(std::string&)>& change) {
   std::string want = operands.target_bytes;

@@ -20,7 +20,7 @@ TEST(DTypeTest, NamesGoBothWays) {
   EXPECT_EQ(names.size(), static_cast<size_t>(kDTypeCount));
 }
 
-// For each kind and size exactly the type that the name says.
+// DTypeOf maps each C++ type to the dtype of its kind and size.
 TEST(DTypeTest, TypesOfCpp) {
   const auto fits = []<typename T>(std::string_view name, T) {
     constexpr DType dtype = DTypeOf<T>::value;

@@ -20,8 +20,8 @@
 
 namespace holdfast {
 
-// The value truncated to an integer, or the least Int if that does not fit (NaN
-// included), like cvttss2si and cvttsd2si.
+// Returns the value truncated to an integer, or the least Int if that does not
+// fit (NaN included), like cvttss2si and cvttsd2si.
 template <typename Int, typename Real>
 inline Int TruncateOrMin(Real value) {
   constexpr Int kMin = std::numeric_limits<Int>::min();
@@ -29,11 +29,11 @@ inline Int TruncateOrMin(Real value) {
   return value >= kLow && value < -kLow ? static_cast<Int>(value) : kMin;
 }
 
-// Float to integer as compiled C on x86-64 does it: through int32 for types of
-// up to 16 bits and int32 itself, through int64 for uint32. (The vector loops
-// of TensorStore and numpy give other results for uint32 out of range,
-// depending on the position in the array; these are the results of the scalar
-// loops of both.)
+// Converts a float to an integer as compiled C does on x86-64: through int32
+// for types of up to 16 bits and int32 itself, through int64 for uint32. These
+// are the results of the scalar loops of TensorStore and numpy. Their vector
+// loops give other results for uint32 out of range, depending on the position
+// in the array.
 template <typename Int, typename Real>
 inline Int FloatToInteger(Real value) {
   if constexpr (std::is_same_v<Int, uint64_t>) {
@@ -88,7 +88,7 @@ struct SubByteElement {
     constexpr int kSignBit = kSigned ? 1 << (kBits - 1) : 0;
     return static_cast<Wide>(((stored & kMask) ^ kSignBit) - kSignBit);
   }
-  // Wraps; floats outside the range of int32 become 0.
+  // Wraps integers; floats outside the range of int32 become 0.
   template <typename Wide>
   static uint8_t Store(Wide value) {
     return IntegerElement<uint8_t>::Store(value) & kMask;
@@ -187,11 +187,11 @@ struct Float16FromE5m2Element {
 
 // TensorStore treats float8_e8m0fnu as a type with bias 63, a zero (pattern 0)
 // and a sign (its top bit, which also counts in the exponent). Casts to and
-// from it are therefore not by value. Elements that are not cast keep their
-// bits.
+// from it therefore do not preserve values. Elements that are not cast keep
+// their bits.
 enum class E8m0Decoding : uint8_t { kExact, kWrapped, kToInteger, kToFloat4 };
 
-// +-2^(pattern - 63), infinite where Real is too small.
+// Returns +-2^(pattern - 63), infinite if Real is too small.
 template <typename Real>
 constexpr Real ExactE8m0(uint32_t bits) {
   if (bits == 0) return 0;
@@ -207,7 +207,7 @@ constexpr Real ExactE8m0(uint32_t bits) {
   return bits < 0x80 ? value : -value;
 }
 
-// In float32 the exponent overflows into the sign.
+// Decodes to float32, where the exponent overflows into the sign.
 constexpr uint32_t WrappedE8m0(uint32_t bits) {
   if (bits == 0) return 0;
   if (bits == 0xff) return 0xffc00000u;
@@ -286,8 +286,9 @@ struct Bfloat16Element {
   static Wide Load(uint16_t stored) {
     return std::bit_cast<float>(uint32_t{stored} << 16);
   }
-  // EncodeFloat for bfloat16, which is a truncated float32; half the
-  // operations. A NaN is truncated as well, with a bit set that keeps it a NaN.
+  // Like EncodeFloat for bfloat16, but with half the operations, because
+  // bfloat16 is a truncated float32. A NaN is truncated as well, with a bit set
+  // that keeps it a NaN.
   static uint16_t Store(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);

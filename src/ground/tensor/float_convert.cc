@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Null for the types that are converted without a format description.
+// Returns null for the types that are converted without a format description.
 const FloatFormat* FormatOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat4E2m1fn:

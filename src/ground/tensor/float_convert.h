@@ -8,12 +8,12 @@
 
 namespace holdfast {
 
-// The value of the element whose bit pattern is `bits` (low DTypeBits used).
-// REQUIRES: DTypeKindOf(dtype) == kFloat.
+// Returns the value of the element whose bit pattern is `bits` (low DTypeBits
+// used). REQUIRES: DTypeKindOf(dtype) == kFloat.
 double FloatBitsToDouble(DType dtype, uint64_t bits);
-// The nearest representable value, ties to even, rounded once (ConvertStrided
-// goes through float32 where ml_dtypes arrays do). Upper bits are zero.
-// REQUIRES: DTypeKindOf(dtype) == kFloat.
+// Returns the nearest representable value, ties to even, rounded once
+// (ConvertStrided goes through float32 where ml_dtypes arrays do). Upper bits
+// are zero. REQUIRES: DTypeKindOf(dtype) == kFloat.
 uint64_t DoubleToFloatBits(DType dtype, double value);
 
 }  // namespace holdfast

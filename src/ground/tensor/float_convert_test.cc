@@ -21,7 +21,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::string Name(DType dtype) { return std::string(DTypeName(dtype)); }
 
-// Every finite value with its pattern, in both signs.
+// Returns every finite value with its pattern, in both signs.
 std::vector<std::pair<double, uint64_t>> FiniteValues(DType dtype) {
   std::vector<std::pair<double, uint64_t>> values;
   for (uint64_t bits = 0; bits < uint64_t{1} << DTypeBits(dtype); ++bits) {
@@ -40,9 +40,9 @@ TEST(FloatConvertTest, EveryFinitePatternComesBack) {
   }
 }
 
-// A value between two neighbours becomes the nearer one, and the middle becomes
-// the even one. The nearest double on each side of the middle detects double
-// rounding.
+// A value between two neighbors becomes the nearer one, and the middle between
+// them becomes the even one. The nearest double on each side of the middle
+// detects double rounding.
 TEST(FloatConvertTest, RoundsToNearestEven) {
   for (const DType dtype : kNarrow) {
     if (dtype == DType::kFloat8E8m0fnu) continue;

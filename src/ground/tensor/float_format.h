@@ -74,7 +74,7 @@ struct WideFloat<double> {
 };
 
 // Rounds to nearest, ties to even. Branch-free apart from selects on constants
-// of the format, so that loops over it vectorise.
+// of the format, so that loops over it vectorize.
 template <typename Real>
 inline uint32_t EncodeFloat(const FloatFormat& format, Real value) {
   using Wide = WideFloat<Real>;
@@ -138,8 +138,8 @@ inline uint16_t EncodeFloat16(Real value) {
   return static_cast<uint16_t>(is_nan ? nan : code);
 }
 
-// The exact float32 pattern of the value; NaNs become quiet, without payload.
-// REQUIRES: a format of at most 8 bits.
+// Returns the exact float32 pattern of the value; NaNs become quiet, without
+// payload. REQUIRES: a format of at most 8 bits.
 constexpr uint32_t DecodeFloat(const FloatFormat& format, uint32_t bits) {
   const uint32_t sign_bit = format.has_sign ? 1u << (format.bits - 1) : 0;
   const uint32_t sign = (bits & sign_bit) != 0 ? 0x80000000u : 0;
@@ -169,7 +169,7 @@ constexpr uint32_t DecodeFloat(const FloatFormat& format, uint32_t bits) {
          mantissa << (23 - format.mantissa_bits);
 }
 
-// The float32 value of every pattern of an 8-bit format.
+// Returns the float32 value of every pattern of an 8-bit format.
 constexpr std::array<float, 256> DecodeTable(const FloatFormat& format) {
   std::array<float, 256> table{};
   for (uint32_t bits = 0; bits < table.size(); ++bits) {
@@ -178,7 +178,8 @@ constexpr std::array<float, 256> DecodeTable(const FloatFormat& format) {
   return table;
 }
 
-// float16 to float32, bit by bit: signalling NaNs stay signalling, as in numpy.
+// Decodes float16 to float32 bit by bit: signaling NaNs stay signaling, as in
+// numpy.
 inline float DecodeFloat16(uint16_t half) {
   constexpr uint32_t kRebias = uint32_t{127 - 15} << 23;
   const uint32_t sign = uint32_t{half & 0x8000u} << 16;
@@ -195,7 +196,8 @@ inline float DecodeFloat16(uint16_t half) {
   return std::bit_cast<float>(bits | sign);
 }
 
-// float16 to float64; a hardware widening would make signalling NaNs quiet.
+// Decodes float16 to float64. A hardware widening would make signaling NaNs
+// quiet.
 inline double DecodeFloat16ToDouble(uint16_t half) {
   if ((half & 0x7fffu) <= 0x7c00u) return DecodeFloat16(half);
   return std::bit_cast<double>(uint64_t{half & 0x8000u} << 48 |

@@ -26,7 +26,7 @@ ChunkRange TouchedChunks(const ChunkGrid& grid, const Box& box) {
   return range;
 }
 
-// Moves `index` one step in C order; false when it was the last one.
+// Moves `index` one step in C order; returns false if it was the last one.
 bool Advance(const ChunkRange& range, Shape& index) {
   for (size_t i = index.size(); i-- > 0;) {
     if (index[i] < range.last[i]) {

@@ -14,21 +14,22 @@ struct ChunkGrid {
   Shape array_shape;
   Shape chunk_shape;  // same rank, every extent >= 1
 
-  // Chunks along each dimension: ceil(array / chunk).
+  // Returns the number of chunks along each dimension: ceil(array / chunk).
   Shape ChunkCounts() const;
-  // Product of ChunkCounts(), saturating at INT64_MAX; 0 for an empty array.
+  // Returns the product of ChunkCounts(), saturating at INT64_MAX; 0 for an
+  // empty array.
   int64_t ChunkCount() const;
-  // The index of chunk `number`, counted in C order.
+  // Returns the index of chunk `number`, counted in C order.
   // REQUIRES: 0 <= number < ChunkCount().
   Shape ChunkIndex(int64_t number) const;
-  // The box of the chunk at `index`, cut to the array.
+  // Returns the box of the chunk at `index`, cut to the array.
   Box ChunkBox(const Shape& index) const;
-  // The boxes of all chunks, in C order.
+  // Returns the boxes of all chunks, in C order.
   std::vector<Box> ChunkBoxes() const;
 };
 
-// The number of chunks that `box` overlaps; saturates. REQUIRES: box within the
-// array.
+// Returns the number of chunks that `box` overlaps; saturates. REQUIRES: box
+// within the array.
 int64_t CountChunks(const ChunkGrid& grid, const Box& box);
 
 // Calls fn(index) for each chunk that `box` overlaps, in C order, until fn
@@ -36,14 +37,14 @@ int64_t CountChunks(const ChunkGrid& grid, const Box& box);
 Status ForEachChunk(const ChunkGrid& grid, const Box& box,
                     const std::function<Status(const Shape& index)>& fn);
 
-// Shape of the chunks that cut an array into runs of complete rows of at most
-// `piece_bytes_max` bytes (but at least one element). In the C order of their
-// grid, the chunks are consecutive in a contiguous array. REQUIRES: no extent
-// of 0.
+// Returns the shape of the chunks that cut an array into runs of complete rows
+// of at most `piece_bytes_max` bytes (but at least one element). In the C order
+// of their grid, the chunks are consecutive in a contiguous array. REQUIRES: no
+// extent of 0.
 Shape RowPieceShape(const Shape& shape, size_t item_bytes,
                     size_t piece_bytes_max);
-// The pieces of that shape that make up `box`, in C order; none when `box` is
-// empty.
+// Returns the pieces of that shape that make up `box`, in C order; none when
+// `box` is empty.
 std::vector<Box> RowPieces(const Box& box, size_t item_bytes,
                            size_t piece_bytes_max);
 

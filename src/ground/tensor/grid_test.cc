@@ -44,7 +44,8 @@ Case RandomCase(std::mt19937& random) {
   return test;
 }
 
-// All chunk indices in C order, whether or not the box overlaps the chunk.
+// Returns all chunk indices in C order, whether or not the box overlaps the
+// chunk.
 std::vector<Shape> AllChunks(const ChunkGrid& grid) {
   std::vector<Shape> indices = {{}};
   for (const int64_t count : grid.ChunkCounts()) {

@@ -7,7 +7,7 @@
 
 namespace holdfast {
 
-// In [low, high].
+// Returns a number in [low, high].
 inline int64_t RandomInt(std::mt19937& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }

@@ -16,7 +16,8 @@ void TurnForwards(StridedLoops& loops, LoopDim& dim) {
   dim.target_stride = -dim.target_stride;
 }
 
-// Largest target stride outermost, so that the target is written in order.
+// Returns true if `a` belongs outside `b`: the largest target stride is
+// outermost, so that the target is written in order.
 bool OutsideOf(const LoopDim& a, const LoopDim& b) {
   if (a.target_stride != b.target_stride) {
     return a.target_stride > b.target_stride;
@@ -26,7 +27,8 @@ bool OutsideOf(const LoopDim& a, const LoopDim& b) {
   return std::abs(a.source_stride) > std::abs(b.source_stride);
 }
 
-// True when one step of `outer` is a complete run of `inner` in both views.
+// Returns true if one step of `outer` is a complete run of `inner` in both
+// views.
 bool Continues(const LoopDim& outer, const LoopDim& inner) {
   return outer.source_stride == inner.source_stride * inner.extent &&
          outer.target_stride == inner.target_stride * inner.extent;
@@ -59,7 +61,7 @@ StridedLoops PlanLoops(const ConstArrayView& source, const ArrayView& target) {
   if (loops.empty) return loops;
   for (size_t i = 0; i < target.shape.size(); ++i) {
     // An extent of 1 is never stepped along, and its arbitrary stride would
-    // keep its neighbours from merging.
+    // keep its neighbors from merging.
     if (target.shape[i] == 1) continue;
     LoopDim& dim = loops.dims[loops.rank++];
     dim = {target.shape[i], source.strides[i], target.strides[i]};

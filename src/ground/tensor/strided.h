@@ -1,7 +1,7 @@
 // Loops over two strided views in the order that suits memory best.
 //
 // PlanLoops drops extents of 1, flips dimensions so that the target runs
-// forwards, orders them by target stride and merges neighbours that continue
+// forwards, orders them by target stride and merges neighbors that continue
 // each other. The order of visits is therefore not C order; each pair of
 // elements is visited exactly once.
 // Thread-safety: values. Ownership: borrows the memory of both views.

@@ -1,5 +1,5 @@
-// Lists in a tree that have lost some of their items, or that have names as
-// keys: they become dicts with the same keys.
+// Turns lists that have lost some of their items, or that have names as keys,
+// into dicts with the same keys.
 //
 // Thread-safety: pure. Errors: none.
 #pragma once

@@ -19,7 +19,7 @@ std::string_view LeafValueType(const Tree& leaf) {
       return leaf.array_kind() == ArrayKind::kJax ? kValueTypeJaxArray
                                                   : kValueTypeNumpy;
     case LeafKind::kScalar:
-    case LeafKind::kBytes:  // Orbax filed bytes under its scalar handler
+    case LeafKind::kBytes:  // Orbax's scalar handler saves bytes
       return kValueTypeScalar;
     case LeafKind::kString:
       return kValueTypeString;
@@ -62,7 +62,7 @@ std::optional<Tree> EmptyOfValueType(std::string_view value_type,
   if (value_type == kValueTypeList) return Tree::List();
   if (value_type == kValueTypeTuple) return Tree::Tuple();
   if (value_type != kValueTypeNamedTuple) return std::nullopt;
-  // The original name is not stored.
+  // The named tuple's original name is not stored.
   if (!options.support_rich_types) return Tree::None();
   return Tree::NamedTuple("orbax.checkpoint._src.metadata.empty_values",
                           "OrbaxEmptyNamedTuple");
@@ -70,7 +70,7 @@ std::optional<Tree> EmptyOfValueType(std::string_view value_type,
 
 namespace {
 
-// Whether the text becomes part of a JSON file, which is UTF-8.
+// Returns whether the text becomes part of a JSON file, which is UTF-8.
 bool IsJsonText(const Tree& node) {
   return node.is_leaf() && (node.leaf_kind() == LeafKind::kString ||
                             node.leaf_kind() == LeafKind::kExternal);
@@ -146,7 +146,8 @@ bool StoresValue(const FlatLeaf& leaf) {
          leaf.value_type != kValueTypePlaceholder;
 }
 
-// True only for "3" and 3, so that each index has one spelling.
+// Returns true only for "3" and 3, not "03", so that each index has one
+// spelling.
 bool IsIndex(const std::string& key, size_t index) {
   return key == std::to_string(index);
 }
@@ -183,7 +184,7 @@ class Unflattener {
     return path[depth].kind == KeyKind::kIndex;
   }
 
-  // Integers come before names, so that 1 and "1" are not neighbours.
+  // Integers come before names, so that 1 and "1" are not neighbors.
   static Status CheckNames(const Tree& node, const KeyPath& path,
                            size_t depth) {
     if (node.size() < 2 || node.key_kind(0) == node.key_kind(node.size() - 1)) {
@@ -265,7 +266,7 @@ Status CheckParamNames(const std::vector<FlatLeaf>& leaves) {
     auto [twin, is_new] = by_name.emplace(ParamName(leaf.path), &leaf);
     if (is_new) continue;
     return InvalidArgumentError(
-        "parameter name '" + twin->first + "' stands for two leaves: " +
+        "parameter name '" + twin->first + "' names two leaves: " +
         KeyPathRepr(twin->second->path) + " and " + KeyPathRepr(leaf.path));
   }
   return Status();

@@ -28,22 +28,24 @@ struct FlattenOptions {
   bool support_rich_types = false;
 };
 
-// The value type that `_METADATA` records for a leaf or an empty container.
+// Returns the value type that `_METADATA` records for a leaf or an empty
+// container.
 std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options);
-// None or the empty container that a value_type stands for; nullopt for other
-// types.
+// Returns None or the empty container that `value_type` names; nullopt for
+// other types.
 std::optional<Tree> EmptyOfValueType(std::string_view value_type,
                                      const FlattenOptions& options);
 
-// The leaves in JAX's order: dicts by sorted key (code points), sequences and
-// named tuples in their own order. None and empty containers are leaves.
+// Returns the leaves in JAX's order: dicts by sorted key (code points),
+// sequences and named tuples in their own order. None and empty containers are
+// leaves.
 // InvalidArgument: a duplicate key in a dict, a key or string that is not
 // UTF-8, more than kTreeDepthMax levels.
 Result<std::vector<FlatLeaf>> Flatten(const Tree& tree,
                                       const FlattenOptions& options = {});
 
-// InvalidArgument, naming both paths, when two leaves that store a value share
-// one parameter name: {'a.b': 1, 'a': {'b': 2}}.
+// Returns InvalidArgument, naming both paths, if two leaves that store a value
+// share a parameter name, as in {'a.b': 1, 'a': {'b': 2}}.
 Status CheckParamNames(const std::vector<FlatLeaf>& leaves);
 
 struct UnflattenEntry {
@@ -51,10 +53,10 @@ struct UnflattenEntry {
   Tree leaf;
 };
 
-// Rebuilds the tree that Orbax rebuilds from stored entries in any order. A
-// path whose first element is a sequence gives lists, any other path dicts in
-// sorted order, so a tuple comes back as a list and a named tuple as a dict. An
-// entry whose path leads to another entry is dropped (partial saves leave such
+// Rebuilds the tree that Orbax rebuilds from stored entries in any order. Nodes
+// whose children have indices become lists; other nodes become dicts in sorted
+// order. So a tuple comes back as a list and a named tuple as a dict. An entry
+// whose path leads to another entry is dropped (partial saves leave such
 // placeholders).
 // DataLoss: paths that contradict each other, a gap in a sequence, two entries
 // at one path, 1 and "1" in one dict, no entries, more than kTreeDepthMax

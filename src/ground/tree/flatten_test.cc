@@ -56,7 +56,7 @@ TEST(Flatten, RichTypesKeepTheEmptyNamedTuple) {
   const auto leaves = Flatten(tree, {.support_rich_types = true});
   ASSERT_TRUE(leaves.ok());
   EXPECT_THAT(Lines(*leaves), ElementsAre("() NamedTuple"));
-  // An empty node of another class does not count as one.
+  // An empty node of another class does not count as a named tuple.
   const Tree other = Tree::NamedTuple("", "");
   EXPECT_THAT(Lines(*Flatten(other, {.support_rich_types = true})),
               ElementsAre("() None"));
@@ -176,7 +176,7 @@ TEST(Unflatten, RefusesContradictions) {
             StatusCode::kDataLoss);
 }
 
-// A tree of dicts and lists only, keys sorted.
+// Returns a tree of dicts and lists only, keys sorted.
 Tree RandomTree(std::mt19937& random, int depth) {
   const int kind = depth == 0 ? 2 : static_cast<int>(random() % 3);
   if (kind == 2) return static_cast<int64_t>(random() % 1000);

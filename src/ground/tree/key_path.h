@@ -21,7 +21,7 @@ struct KeyElement {
 
 using KeyPath = std::vector<KeyElement>;
 
-// The keys joined with "."; empty for a bare leaf.
+// Returns the keys joined with ".", or "" for a bare leaf.
 std::string ParamName(const KeyPath& path);
 // Formats items as Python prints a tuple: "(a, b)", "(a,)", "()". `append`
 // appends the text of one item to the string passed to it.
@@ -35,18 +35,19 @@ std::string PythonTupleText(const Items& items, const Append& append) {
   return text + (items.size() == 1 ? ",)" : ")");
 }
 
-// Python's repr of the tuple of keys: "('a', '0')", "()". For messages and for
-// the member names of `_METADATA`.
+// Returns Python's repr of the tuple of keys: "('a', '0')", "()". It is used in
+// messages and as the member names of `_METADATA`.
 std::string KeyPathRepr(const KeyPath& path);
-// Orders the children of one node: negative, 0 or positive.
+// Compares two children of one node. Returns a negative number, 0 or a positive
+// number.
 int CompareElements(std::string_view a, KeyKind a_kind, std::string_view b,
                     KeyKind b_kind);
 // Orders stored paths as Orbax does: element by element, indices and integers
 // by value, names by code point, a prefix first. Indices sort before integers,
 // and integers before names.
 bool KeyPathLess(const KeyPath& a, const KeyPath& b);
-// Compares the keys only as text, ignoring their kinds: negative, 0 or
-// positive.
+// Compares the keys only as text, ignoring their kinds. Returns a negative
+// number, 0 or a positive number.
 int CompareKeys(const KeyPath& a, const KeyPath& b);
 
 }  // namespace holdfast

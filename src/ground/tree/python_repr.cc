@@ -19,7 +19,7 @@ void AppendEscaped(std::string& out, char32_t code_point) {
   }
 }
 
-// The letter of a named escape, or 0.
+// Returns the letter of a named escape, or 0.
 char NamedEscape(char32_t code_point, char quote) {
   switch (code_point) {
     case '\t':
@@ -35,7 +35,7 @@ char NamedEscape(char32_t code_point, char quote) {
   }
 }
 
-// ASCII that is printed as it is, whatever the quote.
+// Returns true for ASCII that is printed as it is, whichever quotes are used.
 bool IsPlain(char c) {
   return c >= ' ' && c <= '~' && c != '\'' && c != '"' && c != '\\';
 }

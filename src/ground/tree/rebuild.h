@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// A container like `node` that holds `children`. REQUIRES: `node` is a
+// Returns a container like `node` that holds `children`. REQUIRES: `node` is a
 // container with as many children.
 Tree WithChildren(const Tree& node, std::vector<Tree> children);
 
@@ -36,24 +36,25 @@ Tree RebuildWith(const Tree& tree,
                  std::unordered_map<const Tree*, Tree>& values);
 
 TreePath PathOf(const KeyPath& path);
-// The path element that leads to a node's i-th child. REQUIRES: i <
+// Returns the path element that leads to a node's i-th child. REQUIRES: i <
 // node.size().
 KeyElement ElementOf(const Tree& node, size_t i);
 // Like KeyPathRepr, but prints indices and integers as numbers: "('a', 0)".
 std::string TreePathRepr(const KeyPath& path);
-// "<class 'dict'>" and so on.
+// Returns "<class 'dict'>" and so on.
 std::string PythonClassText(const Tree& node);
-// Short forms of values: 7, 'text', {'a': 1}, "float32[2,3]" for arrays.
+// Returns short forms of values: 7, 'text', {'a': 1}, "float32[2,3]" for
+// arrays.
 std::string PythonValueText(const Tree& node);
 
-// The repr of an entry: "ValueMetadataEntry(value_type='scalar',
+// Returns an entry's repr: "ValueMetadataEntry(value_type='scalar',
 // skip_deserialize=False, write_shape=None)".
 std::string PythonEntryText(const ValueMetadataEntry& entry);
 
-// The indices of a node's children in JAX's order: dicts by key.
+// Returns the indices of a node's children in JAX's order: dicts by key.
 std::vector<size_t> SortedChildren(const Tree& node);
 
-// "bool", "int", "float" or "complex". REQUIRES: scalar.is_python.
+// Returns "bool", "int", "float" or "complex". REQUIRES: scalar.is_python.
 std::string_view PythonNumberClass(const Scalar& scalar);
 
 }  // namespace holdfast

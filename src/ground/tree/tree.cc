@@ -41,7 +41,7 @@ bool SameElements(const ConstArrayView& a, const ConstArrayView& b) {
   });
 }
 
-// The shards of an array, or the array itself if it has none.
+// Returns the shards of an array, or the array itself if it has none.
 std::vector<ArrayShard> PartsOf(const Tree& leaf) {
   if (leaf.is_sharded()) return leaf.shards();
   return {{Shape(leaf.array_shape().size(), 0), leaf.array()}};
@@ -54,8 +54,9 @@ ConstArrayView PartOf(const ArrayShard& shard, Box box) {
   return Subview(shard.array.view(), box);
 }
 
-// REQUIRES: equal dtype and shape. Shards with equal boxes are compared one by
-// one; other shards by the elements that they share.
+// Returns whether both arrays hold the same parts with equal elements. Shards
+// with equal boxes are compared one by one; other shards by the elements that
+// they share. REQUIRES: equal dtype and shape.
 bool SameParts(const Tree& a, const Tree& b) {
   const std::vector<ArrayShard> a_parts = PartsOf(a), b_parts = PartsOf(b);
   std::vector<Box> b_boxes;
@@ -175,7 +176,7 @@ Tree Tree::ShardedArray(Shape shape, std::vector<ArrayShard> shards,
 
 namespace {
 
-// An array with a dtype and a shape, but no elements.
+// Returns an array with a dtype and a shape, but no elements.
 Array Elsewhere(DType dtype, const Shape& shape) {
   return Array::Borrow({dtype, nullptr, shape, Shape(shape.size(), 0)},
                        nullptr);

@@ -59,7 +59,8 @@ class Trimmer {
     }
   }
 
-  // Lists and tuples are matched by index only if the caller asks for that.
+  // Returns true for lists and tuples only if the caller asks to match by
+  // index.
   bool IsMappingLike(const Tree& have) const {
     if (have.is_none() || have.is_mapping()) return true;
     return have.is_sequence() && options_.allow_sequence_mapping_alignment;

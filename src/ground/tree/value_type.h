@@ -20,16 +20,16 @@ inline constexpr std::string_view kValueTypeList = "List";
 inline constexpr std::string_view kValueTypeTuple = "Tuple";
 inline constexpr std::string_view kValueTypeNamedTuple = "NamedTuple";
 
-// True for None and empty containers, which are stored only as entries of
-// `_METADATA`.
+// Returns true for None and empty containers, which are stored only as entries
+// of `_METADATA`.
 constexpr bool IsEmptyValueType(std::string_view value_type) {
   return value_type == kValueTypeNone || value_type == kValueTypeDict ||
          value_type == kValueTypeList || value_type == kValueTypeTuple ||
          value_type == kValueTypeNamedTuple;
 }
 
-// False for a type of a caller's own TypeHandler. True for "", because old
-// checkpoints record no type.
+// Returns false for a type of a caller's own TypeHandler, but true for "",
+// because old checkpoints record no type.
 constexpr bool IsStandardValueType(std::string_view value_type) {
   return IsEmptyValueType(value_type) || value_type.empty() ||
          value_type == kValueTypeJaxArray || value_type == kValueTypeNumpy ||

@@ -22,7 +22,7 @@ Result<const Args*> ArgsAs(std::string_view handler,
   return typed;
 }
 
-// Null stays null.
+// Like ArgsAs, but returns null for null.
 template <typename Args>
 Result<const Args*> OptionalArgsAs(std::string_view handler,
                                    const CheckpointArgs* args) {

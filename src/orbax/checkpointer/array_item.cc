@@ -1,4 +1,4 @@
-// ArrayCheckpointHandler: a tree of one leaf, without OCDBT.
+// ArrayCheckpointHandler: a tree with one leaf, without OCDBT.
 #include "engine/format/checkpoint_metadata.h"
 #include "engine/format/directory_names.h"
 #include "ground/base/status_macros.h"
@@ -34,7 +34,7 @@ class ArrayItemHandler final : public TreeItemHandler {
     return NotFoundError(directory + ": no array named " + name_);
   }
   Result<Tree> Metadata(const std::string& directory) override {
-    return CheckpointHandler::Metadata(directory);  // Orbax's handler has none
+    return CheckpointHandler::Metadata(directory);  // as in Orbax, it has none
   }
 
  private:

@@ -25,7 +25,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
 
   ~BackgroundCheckpointer() override {
     (void)WaitUntilFinished();
-    if (thread_.joinable()) thread_.detach();  // stuck
+    if (thread_.joinable()) thread_.detach();  // it is stuck
   }
 
   Status Save(const std::string& path, const CheckpointArgs& args,
@@ -77,7 +77,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   Status CheckForErrors() override {
     const std::shared_ptr<AsyncJob> job = this->job();
     if (job == nullptr) return Status();
-    // Called for its side effect, which makes a late job fail.
+    // This makes a job fail that has missed its deadline.
     (void)job->IsWithinDeadline();
     return job->TakeError();
   }
@@ -102,7 +102,8 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   }
 
  private:
-  // If it returns Ok, only the caller uses the handler.
+  // Waits for the last save. If it returns ok, only the caller uses the
+  // handler.
   Status BecomeIdle() {
     if (is_closed_) {
       return FailedPreconditionError("the checkpointer is closed");
@@ -122,7 +123,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     Result<std::vector<CommitFuture>> futures =
         handler_->AsyncSave(steps.directory(), args);
     if (!futures.ok()) {
-      // The other processes learn of it when they wait for the written files.
+      // The other processes get the error when they wait for the written files.
       (void)steps.Agree("written", futures.status());
       return futures.status();
     }
@@ -130,7 +131,8 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     return Status();
   }
 
-  // Starts a thread, or runs the job here if the system cannot start one.
+  // Starts a thread, or runs the job on this thread if the system cannot start
+  // one.
   void Start(const std::shared_ptr<AsyncJob>& job) {
     try {
       thread_ = std::thread([job] { job->Run(); });

@@ -21,7 +21,8 @@ std::chrono::steady_clock::time_point DeadlineIn(double seconds) {
                  std::min(seconds, kTimeoutSecondsMax)));
 }
 
-// A caller's own handler may have thrown, or abandoned its promise.
+// Returns the result. A user's own handler may have thrown, or abandoned its
+// promise.
 Status ResultOf(const CommitFuture& future) {
   try {
     return future.get();
@@ -52,7 +53,7 @@ void AsyncJob::Staged(SaveSteps steps, std::vector<CommitFuture> futures) {
   const std::lock_guard lock(mutex_);
   state_ = SaveState::kStaged;
   phase_ = "write";
-  // The cancellation came before the handler existed.
+  // Cancel was called during staging, when it left the handler alone.
   if (is_cancelled_) handler_->Cancel();
 }
 
@@ -115,7 +116,7 @@ void AsyncJob::End(const Status& status) {
     state_ = SaveState::kCancelled;
   } else {
     state_ = SaveState::kFailed;
-    // A caller that was told of the deadline already knows.
+    // The caller was already told of the deadline.
     if (!is_expired_) error_ = status;
   }
   has_changed_.notify_all();

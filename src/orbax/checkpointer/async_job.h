@@ -1,10 +1,10 @@
-// AsyncJob: one save of an AsyncCheckpointer, shared by the thread that runs it
+// AsyncJob: a save of an AsyncCheckpointer, shared by the thread that runs it
 // and the threads that ask about it.
 //
 // Thread-safety: all methods but Run from any thread.
-// Ownership: shared; it owns everything it needs, so that it can outlive the
-// checkpointer if it is stuck. Units: seconds.
-// Errors: those of the save; DeadlineExceeded naming phase and path.
+// Ownership: shared. It owns everything it needs, so it can outlive the
+// checkpointer if the save is stuck. Units: seconds.
+// Errors: those of the save; DeadlineExceeded with the phase and the path.
 #pragma once
 
 #include <chrono>
@@ -27,25 +27,27 @@ class AsyncJob {
   AsyncJob(std::shared_ptr<CheckpointHandler> handler, std::string path,
            const AsyncOptions& options);
 
-  // Call it once everything that the caller may change has been copied.
+  // Tells the job that the save is staged: everything that the caller may
+  // change has been copied.
   void Staged(SaveSteps steps, std::vector<CommitFuture> futures);
-  // Ends the job before it was staged. `status` is not Ok, and the caller
+  // Ends the job before it was staged. `status` is not ok, and the caller
   // reports it itself.
   void FailedToStage(const Status& status);
-  // Runs the rest of the save, once, on the thread of the job. An uncommitted
-  // checkpoint is removed before the end of the job becomes visible.
+  // Runs the rest of the save, once, on the thread of the job. Removes an
+  // uncommitted checkpoint before other threads see that the job has ended.
   void Run();
 
   void Cancel();
-  // Waits until the job ends, or for the deadline. If false, the job continues
-  // by itself, and will not commit unless it has already begun to.
+  // Waits until the job ends, or for the deadline. Returns false at the
+  // deadline: the job then continues on its own, and will not commit unless it
+  // has already begun to commit.
   bool WaitUntilDeadline();
-  // Does not wait; false if WaitUntilDeadline would return false.
+  // Returns what WaitUntilDeadline would return now, without waiting.
   bool IsWithinDeadline();
   bool has_ended() const;
   bool is_in_progress() const;
   SaveState state() const;
-  // Returns the error, but only once.
+  // Returns the error the first time, and then ok.
   Status TakeError();
   const std::string& path() const { return path_; }
 
@@ -53,8 +55,8 @@ class AsyncJob {
   Status RunSteps();
   Status WaitForFutures();
   void StartPhase(std::string_view phase);
-  // Call it before the checkpoint becomes visible; fails if it may not any
-  // longer.
+  // Must be called before the checkpoint becomes visible. Fails if the job may
+  // no longer commit.
   Status EnterCommit();
   void End(const Status& status);
   void Expire();

@@ -1,4 +1,4 @@
-// The defaults of a CheckpointHandler.
+// The default methods of CheckpointHandler.
 #include "holdfast/orbax/checkpoint_handler.h"
 
 #include "ground/base/status_macros.h"

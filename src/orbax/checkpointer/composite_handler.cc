@@ -52,7 +52,7 @@ std::string ListText(const std::vector<std::string>& names) {
   return text + "]";
 }
 
-// The name becomes a directory next to the checkpoint's own files.
+// Checks a name that becomes a directory next to the checkpoint's own files.
 Status CheckItemName(const std::string& name) {
   if (name.empty() || name.starts_with("__") || IsTemporaryName(name) ||
       name.find('/') != std::string::npos) {
@@ -64,7 +64,8 @@ Status CheckItemName(const std::string& name) {
   return CheckDirectoryParamName(name).WithContext("item name");
 }
 
-// Every process makes it, so that no process has to wait for another.
+// Makes the directory of an item. Every process does this, so that no process
+// has to wait for another.
 Status MakeItemDirectory(const Place& place,
                          const std::optional<uint32_t>& mode) {
   if (place.is_remote()) return Status();
@@ -76,8 +77,8 @@ Status MakeItemDirectory(const Place& place,
   return mode ? SetPermissions(place, *mode | 0700) : Status();
 }
 
-// Every directory is an item, except those that an interrupted save of Orbax
-// left.
+// Returns the names of the items: all directories, except those that an
+// interrupted save of Orbax left behind.
 Result<std::vector<std::string>> ExistingItems(const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const PathKind root, GetPathKind(Place(directory)));
   if (root == PathKind::kMissing) {
@@ -122,7 +123,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
                    return Status();
                  });
     if (begun.ok()) return futures;
-    // Nothing may write into a directory that is abandoned.
+    // No handler may still write into a directory that is abandoned.
     Cancel();
     for (const CommitFuture& future : futures) future.wait();
     return begun;
@@ -264,8 +265,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return Status();
   }
 
-  // Returns the handler registered for the item, for the args, or by default,
-  // and remembers it for the item.
+  // Returns the handler that is registered for the item with these args, for
+  // the args, or by default. Registers it for the item.
   Result<HandlerPtr> HandlerOf(const std::string& name,
                                const CheckpointArgs* args) {
     if (args == nullptr) {
@@ -295,7 +296,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return handler;
   }
 
-  // An item has one handler; if items are listed, all others are excluded.
+  // Returns whether a handler may be registered for the item. An item has only
+  // one handler. If the options list items, only these items may have one.
   bool MayRegister(const std::string& name) const {
     if (FindByName(name) != nullptr) return false;
     if (!options_.item_names) return true;
@@ -303,8 +305,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return std::find(names.begin(), names.end(), name) != names.end();
   }
 
-  // Registers the handler for the args that came with it, and those registered
-  // with them.
+  // Registers the handler for `type`, and for the args that are registered with
+  // the handler's own type.
   Status Remember(const std::string& name, const HandlerPtr& handler,
                   std::type_index type) {
     const Result<RegisteredArgs> args = RegisteredArgsOf(handler->TypeStr());
@@ -323,7 +325,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return nullptr;
   }
 
-  // Returns null for an unknown type, or one that cannot be made by default.
+  // Returns a new handler; null for an unknown type, or a type that cannot be
+  // made by default.
   static HandlerPtr MakeOfType(const std::string& typestr) {
     const Result<CheckpointHandlerType> type = HandlerTypeOf(typestr);
     return type.ok() && type->make ? type->make() : nullptr;
@@ -384,8 +387,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return std::move(metadata).value();
   }
 
-  // Writes it as after a separate save, although the directory already has its
-  // final name.
+  // Writes a commit marker, as a separate save would, although the directory
+  // already has its final name.
   Status WriteMarker(const std::string& path) const {
     if (!IsPrimaryHost(options_.multiprocessing_options)) return Status();
     const std::shared_ptr<Store> store = Place(path).OpenStore();
@@ -415,7 +418,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
 
   CheckpointHandlerRegistry registry_;
   const CompositeOptions options_;
-  std::map<std::string, HandlerPtr> saved_;  // those of the last save
+  std::map<std::string, HandlerPtr> saved_;  // of the last save
 };
 
 }  // namespace

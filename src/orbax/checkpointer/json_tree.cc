@@ -67,7 +67,7 @@ Result<ordered_json> JsonOf(const Tree& value, int depth_left) {
   return json;
 }
 
-// The parser limits the depth.
+// Converts parsed JSON, recursively. The parser limits the depth.
 Tree TreeOf(const ordered_json& json) {
   if (json.is_object()) {
     std::vector<Tree::Member> members;

@@ -29,7 +29,7 @@ using Names = std::vector<std::string>;
 
 constexpr std::string_view kPendingInfix = ".pending_";
 constexpr const char* kTreeMember = "tree_metadata";
-// The database files of the directory itself; the merge writes new ones for all
+// The files of the directory's own database. The merge writes new ones for all
 // parts together.
 constexpr std::string_view kDatabaseParts[] = {kManifestFile, "d"};
 
@@ -40,7 +40,7 @@ Status ReplacedError(const std::string& key) {
       "currently does not support REPLACEMENT.");
 }
 
-// The directories of a session's saves, in order.
+// Returns the directories of a session's saves, in order.
 Result<std::vector<Place>> PartsOf(const Place& session) {
   std::vector<Place> parts;
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(session));
@@ -76,7 +76,7 @@ Result<Json> ReadJsonObject(const Place& file) {
   return InvalidArgumentError(file.path() + " holds no JSON object");
 }
 
-// The keys that lead to the leaf of an entry of `_METADATA`.
+// Returns the keys that lead to the leaf of an entry of `_METADATA`.
 Result<Names> NamesOfEntry(const std::string& key, const Json& entry) {
   const auto fail = [&] {
     return InvalidArgumentError("_METADATA: the entry of " + key +
@@ -197,14 +197,14 @@ Status LinkAll(const Place& source, const Place& target) {
   return Status();
 }
 
-// {**first, **second}
+// Returns {**first, **second}.
 Json Joined(Json first, const Json& second) {
   for (const auto& [name, value] : second.items()) first[name] = value;
   return first;
 }
 
-// Joins the `_METADATA` of two parts. A container that is empty in one of them
-// may not be empty in the other.
+// Joins the `_METADATA` of two parts. A container that is empty in one part may
+// have members in the other.
 Result<Json> JoinedTrees(const Json& first, const Json& second) {
   const Json none = Json::object();
   const Json& earlier = first.contains(kTreeMember) ? first[kTreeMember] : none;
@@ -237,8 +237,8 @@ Result<Json> JoinedMembers(const Json& first, const Json& second) {
   return Joined(first, second);
 }
 
-// Joins files of `array_metadatas`, whose only member has the same name as the
-// file.
+// Joins files of `array_metadatas`. The only member of such a file has the name
+// of the directory.
 Result<Json> JoinedArrays(const Json& first, const Json& second) {
   const std::string member(kArrayMetadatasDirectory);
   Json arrays = Json::array();
@@ -253,7 +253,8 @@ Result<Json> JoinedArrays(const Json& first, const Json& second) {
 
 using Join = Result<Json> (*)(const Json& first, const Json& second);
 
-// Returns null for files that only one part may have.
+// Returns how to join files of this name; null for files that only one part may
+// have.
 Join JoinOf(std::string_view name) {
   if (name == kTreeMetadataFile) return JoinedTrees;
   if (name == kShardingFile || name == kStringsFile) return JoinedMembers;
@@ -267,7 +268,7 @@ Status AddJson(const Place& source, const Place& target, Join join) {
     HF_ASSIGN_OR_RETURN(const Json earlier, ReadJsonObject(target));
     HF_ASSIGN_OR_RETURN(value, join(earlier, value));
   }
-  // The commit makes it durable, with everything else.
+  // The commit syncs this file with all others.
   return target.parent().OpenStore()->Write(
       target.name(), PythonJsonText(value), {.sync = false});
 }
@@ -294,7 +295,8 @@ Status AddItem(const Place& source, const Place& target,
         HF_RETURN_IF_ERROR(AddJson(from / file, to / file, JoinedArrays));
       }
     } else if (name.starts_with(kProcessDirectoryPrefix)) {
-      // Without "_", because the process's name is what follows the first one.
+      // The ID is added without "_", because the process's name is everything
+      // after the first "_".
       HF_RETURN_IF_ERROR(LinkAll(from, target / (name + part_id)));
     } else {
       HF_RETURN_IF_ERROR(LinkAll(from, to));
@@ -324,7 +326,7 @@ struct RootMembers {
   }
 };
 
-// The text after the last "_" of the part's name.
+// Returns the text after the last "_" of the part's name.
 std::string IdOf(const Place& part) {
   const std::string name = part.name();
   return name.substr(name.rfind('_') + 1);

@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// True on every process if each process works for itself.
+// Returns true on every process if each process saves for itself.
 inline bool IsPrimaryHost(const MultiprocessingOptions& options) {
   if (options.group == nullptr || options.group->size() == 1) return true;
   return !options.primary_host ||

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Replaces the index at each leaf by the corresponding value.
+// Replaces the index at each leaf with the value that has this index.
 Tree WithValues(const Tree& structure,
                 const std::vector<ValueMetadata>& values) {
   return MapLeaves(structure, [&](const KeyPath&, const Tree& leaf) {

@@ -1,5 +1,5 @@
 // The common part of the handlers for trees and arrays: a
-// PyTreeCheckpointHandler that can be cancelled.
+// PyTreeCheckpointHandler that can be canceled.
 //
 // Thread-safety: as checkpoint_handler.h. Ownership: owns the handler.
 // Errors: those of PyTreeCheckpointHandler.
@@ -16,11 +16,11 @@
 
 namespace holdfast {
 
-// A subclass interprets its args; this class does the rest.
+// A subclass interprets its arguments. This class does everything else.
 class TreeItemHandler : public CheckpointHandler {
  public:
   explicit TreeItemHandler(std::string_view typestr) : typestr_(typestr) {}
-  // Call it once, before all other methods.
+  // Must be called once, before all other methods.
   Status Open(PyTreeCheckpointHandlerOptions options);
 
   std::string TypeStr() const override { return typestr_; }
@@ -28,8 +28,8 @@ class TreeItemHandler : public CheckpointHandler {
               const CheckpointArgs& args) override;
   Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const CheckpointArgs& args) override;
-  // Leaves are objects: ValueMetadata, except that None and empty containers
-  // stay themselves.
+  // Returns a tree of objects (ValueMetadata). None and empty containers are
+  // themselves in it.
   Result<Tree> Metadata(const std::string& directory) override;
   Status Finalize(const std::string& directory) override {
     return tree_->Finalize(directory);
@@ -51,7 +51,7 @@ class TreeItemHandler : public CheckpointHandler {
   std::unique_ptr<PyTreeCheckpointHandler> tree_;  // destroyed first
 };
 
-// Opens `handler` for trees that are saved as `options` say.
+// Opens `handler` for trees that are saved as `options` says.
 Result<std::shared_ptr<CheckpointHandler>> OpenItems(
     std::shared_ptr<TreeItemHandler> handler,
     PyTreeCheckpointHandlerOptions options);

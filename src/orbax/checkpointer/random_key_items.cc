@@ -1,5 +1,5 @@
-// The handlers of random keys: the key data and a string about them, as a
-// composite of two items.
+// The handlers of random keys. A key is a composite of two items: the key's
+// data, and a string about them.
 #include "engine/format/checkpoint_metadata.h"
 #include "ground/base/status_macros.h"
 #include "ground/tree/rebuild.h"
@@ -18,8 +18,8 @@ Status UnsupportedType(const Tree& item) {
                               ".");
 }
 
-// An empty `impl` means the data of the key, without the name of its
-// implementation.
+// Returns the item with `impl` as its implementation. If `impl` is empty, the
+// item is only the key's data.
 Tree WithPrngImpl(const Tree& item, std::string_view impl) {
   auto traits = std::make_shared<ArrayTraits>(item.array_traits());
   traits->prng_impl = impl;
@@ -170,8 +170,8 @@ class NumpyRandomKeyHandler final : public RandomKeyHandler {
   }
 };
 
-// A `Handler` for the key and the string about it, whose handlers use the same
-// processes.
+// Makes a `Handler` for the two items of a key. The handlers of both items use
+// the same processes.
 template <typename Handler>
 Result<std::shared_ptr<CheckpointHandler>> MakeHandler(
     const std::string& key_name, const MultiprocessingOptions& processes,

@@ -1,4 +1,4 @@
-// Maps arguments to their handlers: the registrations of the process, and
+// Maps arguments to their handlers: the process's registrations, and
 // CheckpointHandlerRegistry.
 #include <algorithm>
 #include <mutex>
@@ -50,8 +50,7 @@ class GlobalRegistrations {
 
   Result<CheckpointHandlerType> OfArgs(std::type_index args) const {
     const std::lock_guard lock(mutex_);
-    // A handler that saves is preferred to one that restores; otherwise the
-    // latest is.
+    // A registration for saving is preferred. Among equals, the latest counts.
     const Registration* found = nullptr;
     for (const Registration& row : rows_) {
       if (row.is_alias || row.args.type != args) continue;

@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// The JSON value of `item_handlers`.
+// Returns the JSON value of `item_handlers`.
 std::string ItemHandlersJson(const CheckpointHandler& handler) {
   const auto* composite =
       dynamic_cast<const CompositeCheckpointHandler*>(&handler);
@@ -27,8 +27,8 @@ std::string ItemHandlersJson(const CheckpointHandler& handler) {
   return PythonJsonText(json);
 }
 
-// Ok for a finished checkpoint; else NotFound or FailedPrecondition with
-// Orbax's messages.
+// Returns ok for a finished checkpoint; otherwise NotFound or
+// FailedPrecondition with Orbax's messages.
 Status CheckRestorable(const Place& place, CommitMode mode) {
   const Result<bool> is_there = LeadsToAnything(place);
   if (!is_there.ok() || !*is_there) {
@@ -63,7 +63,8 @@ Result<std::shared_ptr<ProcessGroup>> SavingGroup(
         std::to_string(first) + ")");
   }
   if (!active) {
-    // The caller owns the group, which outlives the checkpointer.
+    // The pointer does not own the group. The caller owns it, and keeps it
+    // longer than the checkpointer.
     return std::shared_ptr<ProcessGroup>(std::shared_ptr<void>(),
                                          options.group);
   }
@@ -82,7 +83,7 @@ Result<SaveSteps> SaveSteps::Begin(
     std::shared_ptr<ProcessGroup> group, const CheckpointerOptions& options,
     const std::string& path, const CheckpointerSaveOptions& save_options) {
   SaveSteps steps;
-  // Refuses it before anything is written.
+  // Invalid metadata is refused before anything is written.
   const Status valid =
       ParseRootRecord({.custom_metadata = save_options.custom_metadata})
           .status();

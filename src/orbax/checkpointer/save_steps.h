@@ -1,9 +1,9 @@
 // The steps of a save that Checkpointer and AsyncCheckpointer share: begin,
-// finalize, commit, with all processes meeting after each.
+// finalize, commit. All processes wait for each other after each step.
 //
-// Thread-safety: one thread at a time; steps may move between threads.
-// Ownership: owns the pending checkpoint, which is removed with it unless
-// committed.
+// Thread-safety: one thread at a time; the steps may run on different threads.
+// Ownership: owns the pending checkpoint, and removes it in its destructor if
+// it was not committed.
 // Errors: those of the handler, of PendingSave and of ProcessGroup.
 #pragma once
 
@@ -16,13 +16,15 @@
 
 namespace holdfast {
 
-// The processes that save together, with the primary host first; null means
-// only this process. InvalidArgument for impossible lists of processes,
-// Unimplemented for a primary host that is not the first of them.
+// Returns the group of the processes that save together, with the primary host
+// first; null for a single process. InvalidArgument for impossible lists
+// of processes, Unimplemented for a primary host that is not the first of the
+// listed processes.
 Result<std::shared_ptr<ProcessGroup>> SavingGroup(
     const MultiprocessingOptions& options);
 
-// Without a group, returns `mine`.
+// Returns the first failure of the group's processes; `mine` if `group` is
+// null.
 Status AgreeWith(ProcessGroup* group, std::string_view phase,
                  const std::string& path, const Status& mine);
 
@@ -42,7 +44,7 @@ class SaveSteps {
   }
   // Calls the handler's Finalize once its futures are done on all processes.
   Status Finalize() const;
-  // When it returns Ok, the checkpoint exists.
+  // Commits the checkpoint, which exists if this returns ok.
   Status Commit();
 
  private:
@@ -56,11 +58,11 @@ class SaveSteps {
 };
 
 // Like Checkpointer::Restore for an absolute path, run by all processes of
-// `group`, which may be null.
+// `group`. `group` may be null.
 Result<Tree> RestoreWith(CheckpointHandler& handler, ProcessGroup* group,
                          CommitMode mode, const std::string& path,
                          const CheckpointArgs* args);
-// As Checkpointer::Metadata.
+// Like Checkpointer::Metadata.
 Result<StepMetadata> ReadMetadataWith(CheckpointHandler& handler,
                                       const std::string& path);
 

@@ -1,5 +1,5 @@
-// StandardCheckpointHandler: the leaves that it refuses, and the restore
-// arguments that it derives from a target.
+// StandardCheckpointHandler: refuses unsupported leaves, and derives restore
+// arguments from a target.
 #include "engine/format/checkpoint_metadata.h"
 #include "ground/base/status_macros.h"
 #include "ground/tree/flatten.h"
@@ -18,7 +18,7 @@ bool IsArrayLeaf(const Tree& leaf) {
   return leaf.leaf_kind() == LeafKind::kArray;
 }
 
-// True for int, float, np.number, np.ndarray and jax.Array.
+// Returns true for int, float, np.number, np.ndarray and jax.Array.
 bool IsStandard(const Tree& leaf) {
   if (IsArrayLeaf(leaf)) return true;
   if (!IsNumber(leaf)) return false;
@@ -55,7 +55,8 @@ Status CheckSave(const StandardSave& save) {
   return CheckStandardLeaves(save.item);
 }
 
-// Numbers of type np.number are saved as arrays without dimensions.
+// Returns the item with an array without dimensions for each np.number, as
+// which it is saved.
 Tree WithArraysForNumbers(const Tree& item) {
   return MapLeaves(item, [](const KeyPath&, const Tree& leaf) -> Tree {
     if (!leaf.is_leaf() || !IsNumber(leaf) || leaf.scalar().is_python) {

@@ -14,8 +14,8 @@ struct StandardType {
   CheckpointHandlerType handler;
   CheckpointArgsType save;
   CheckpointArgsType restore;
-  // Another name for a type above it: items recorded under this name can be
-  // read, but its arguments do not select it.
+  // Another name for a type earlier in the list. Items recorded under this name
+  // can be read, but its arguments do not select it.
   bool is_alias = false;
 };
 

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// A single file, written only by the primary host.
+// A single file that only the primary host writes.
 class TextFile {
  public:
   TextFile(std::string filename, const MultiprocessingOptions& options)

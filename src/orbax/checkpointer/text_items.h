@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// The handler records itself as `typestr`.
+// Makes a handler for JSON items that is recorded as `typestr`.
 std::shared_ptr<CheckpointHandler> MakeJsonHandlerAs(
     std::string_view typestr, JsonHandlerOptions options);
 

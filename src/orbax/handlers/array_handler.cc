@@ -59,10 +59,12 @@ void AddValue(const ArrayTraits& traits, const std::string& name,
                            ExtMetadataOf(traits.prng_impl)});
 }
 
-// Caches the `_sharding` file of each directory, read on first use.
+// Caches the `_sharding` file of each directory. A file is read when it is
+// first needed.
 class ShardingCache {
  public:
-  // Nullopt when the directory has no such file. NotFound without an entry.
+  // Returns the parameter's sharding; nullopt if the directory has no such
+  // file. NotFound if the file has no entry for the parameter.
   Result<std::optional<Sharding>> Find(const ParamInfo& info) {
     const std::string directory = AbsolutePath(info.parent_dir);
     auto [file, is_new] = files_.try_emplace(info.parent_dir);
@@ -92,7 +94,8 @@ class ShardingCache {
   std::map<std::string, std::optional<ShardingFile>> files_;
 };
 
-// Finds the implementations of typed PRNG keys that `array_metadatas` records.
+// Returns the implementations of typed PRNG keys that `array_metadatas`
+// records.
 class RecordedKeyKinds {
  public:
   Result<std::string> Find(const ParamInfo& info) {
@@ -145,7 +148,8 @@ Result<ShardedWish> WishOf(const ParamInfo& info, const AnyRestoreArgs& args,
   return wish;
 }
 
-// Orbax: "OCDBT settings for parameter X don't match...".
+// Fails with Orbax's "OCDBT settings for parameter X don't match..." if formats
+// differ.
 Status CheckOneFormat(std::span<const ParamInfo> infos) {
   const auto python_bool = [](bool value) { return value ? "True" : "False"; };
   const bool use_ocdbt = infos[0].is_ocdbt_checkpoint;
@@ -161,8 +165,7 @@ Status CheckOneFormat(std::span<const ParamInfo> infos) {
   return Status();
 }
 
-// Writes values together as long as they fit below the limit; each value fits
-// by itself.
+// Writes as many values together as fit below the limit, but at least one.
 Result<std::vector<WrittenParam>> WriteLimited(
     std::span<const Tree* const> values, std::span<const ParamInfo> infos,
     std::span<const SaveArgs> args, const ParamWriteOptions& options) {

@@ -15,7 +15,7 @@ ArrayRestoreArgs As(Sharding sharding) {
   return args;
 }
 
-// A complete array, as one jax.Array leaf.
+// Returns a complete array as one jax.Array leaf.
 Tree Whole(const Tree& leaf, const std::string& sharding_json) {
   ArrayTraits traits;
   traits.sharding_json = sharding_json;

@@ -1,4 +1,4 @@
-// The small rules: arguments, empties, limits, placeholders.
+// Small rules about arguments, empties, limits and placeholders.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ TEST(LimitInFlightBytes, WaitsForBytesThatAreGivenBack) {
   ASSERT_TRUE(limiter->WaitForBytes(6).ok());
   std::atomic<bool> is_released{false};
   std::thread waiter([&] {
-    ASSERT_TRUE(limiter->WaitForBytes(4).ok());  // 4 free are not more than 4
+    ASSERT_TRUE(limiter->WaitForBytes(4).ok());  // 4 more would reach the limit
     EXPECT_TRUE(is_released);
   });
   is_released = true;

@@ -1,4 +1,4 @@
-// A handler like those that users write: a sparse matrix, stored as two arrays.
+// A handler as users write them: it stores a sparse matrix as three arrays.
 #include "engine/checkpoint/opened_checkpoint.h"
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"

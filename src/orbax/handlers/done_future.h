@@ -1,4 +1,4 @@
-// Makes and awaits futures of commits.
+// Makes futures of commits, and waits for them.
 //
 // Thread-safety: pure. Ownership: a future owns the work. Errors: the work's.
 #pragma once
@@ -13,15 +13,15 @@
 
 namespace holdfast {
 
-// A future of work that is already done.
+// Returns a future that is ready.
 inline CommitFuture DoneFuture(Status status = {}) {
   std::promise<Status> done;
   done.set_value(std::move(status));
   return done.get_future().share();
 }
 
-// The future of `work()` on its own thread, or on this thread if the system
-// cannot start one.
+// Runs `work()` on its own thread, or on this thread if the system cannot start
+// one. Returns its future.
 template <typename Work>
 CommitFuture InBackground(Work work) {
   const auto run = [work = std::move(work)] { return CatchBadAlloc(work); };

@@ -12,9 +12,9 @@
 
 namespace holdfast {
 
-// Calls fn(first, last) for runs that cover [0, count) in order. Each run is
-// one item, or as many as fit below the limit together, and holds its bytes
-// while fn runs. A null limiter means no limit: everything is one run.
+// Calls fn(first, last) for runs that cover [0, count) in order. A run has as
+// many items as fit below the limit together, but at least one. Its bytes are
+// reserved while fn runs. A null limiter means no limit: everything is one run.
 Status ForEachRunBelow(LimitInFlightBytes* limiter, size_t count,
                        const std::function<int64_t(size_t item)>& bytes_of,
                        const std::function<Status(size_t, size_t)>& fn);

@@ -1,4 +1,4 @@
-// Merges the databases of processes into the one that readers use.
+// Merges the processes' databases into the database that readers use.
 #include "formats/ocdbt/merge.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 namespace holdfast {
 namespace {
 
-// Where a value is stored, relative to the root, or the inline value itself.
+// Returns where a value is stored, relative to the root, or the inline value
+// itself.
 std::string PlaceOf(const ocdbt::LeafEntry& entry, const std::string& prefix,
                     const ocdbt::EntryList& list) {
   if (entry.is_inline()) return "=" + std::string(entry.inline_value());
@@ -45,13 +46,14 @@ bool HasKey(const Places& places, const std::string& key) {
   return found != places.end() && found->first == key;
 }
 
-// Whether the root already has all wanted values in their current state.
+// Returns whether the root already has all wanted values, with their current
+// places.
 bool IsMerged(const Places& root, const Places& wanted) {
   return std::includes(root.begin(), root.end(), wanted.begin(), wanted.end());
 }
 
 bool IsChunkName(std::string_view name) {
-  // Numbers between dots: "0", "1.0.2".
+  // A chunk name is numbers between dots: "0", "1.0.2".
   bool wants_digit = true;
   for (const char c : name) {
     const bool is_digit = c >= '0' && c <= '9';
@@ -77,7 +79,8 @@ Status MissingError(const std::set<std::string>& has,
                               ".\nTensorstore KvStore: " + directory + ".");
 }
 
-// Refuses zarr 2 arrays that have metadata but no chunk, or the reverse.
+// Refuses zarr 2 arrays that have metadata but no chunk, or chunks but no
+// metadata.
 Status CheckArraysAreWhole(const std::vector<ocdbt::MergeChild>& children,
                            const std::string& directory) {
   std::set<std::string> described, stored;

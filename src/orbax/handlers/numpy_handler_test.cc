@@ -58,7 +58,7 @@ TEST_P(NumpyHandlerTest, LaterCallsAddAndReplace) {
             (std::vector<Tree>{other, b}));
 }
 
-// Readers would take the earlier array's fingerprints for the new array's.
+// Old fingerprints would be wrong for the new array.
 TEST_P(NumpyHandlerTest, ASavedItemThatItChangesHasNoFingerprintsLeft) {
   const std::string item = scratch_ / "item";
   SaveOptions options;

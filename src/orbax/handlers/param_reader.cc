@@ -28,7 +28,8 @@ Status CheckPlace(const ParamInfo& info,
   return AssertParameterFilesExist(info.path(), metadata_key, info.use_zarr3);
 }
 
-// The part of the box that is stored; extents are 0 where nothing is.
+// Returns the part of the box that is stored. Its extents are 0 on axes where
+// no element is stored.
 Box StoredPart(const Box& box, const Shape& stored_shape) {
   Box part = box;
   for (size_t d = 0; d < part.shape.size(); ++d) {

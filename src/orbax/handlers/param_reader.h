@@ -19,6 +19,7 @@ namespace holdfast {
 
 class ParamArrays {
  public:
+  // Opens the arrays of `infos`.
   // NotFound "Individual parameter subdirectory not found at path: P.", "File
   // not found: P. In many cases, ...".
   static Result<ParamArrays> Open(
@@ -28,7 +29,7 @@ class ParamArrays {
   // Opens all arrays of the item, in the order of its leaves.
   static ParamArrays Of(std::unique_ptr<Item> item);
 
-  // Indices follow the order of the infos.
+  // The indices below are those of the infos.
   size_t size() const { return params_.size(); }
   const Item& item(size_t i) const { return *params_[i].item; }
   const StoredLeaf& leaf(size_t i) const { return *params_[i].leaf; }
@@ -45,23 +46,25 @@ class ParamArrays {
   std::vector<Param> params_;
 };
 
-// Refuses a parameter without a directory, or with OCDBT one with a relative
+// Refuses a parameter without a directory. With OCDBT, also refuses a relative
 // directory.
 Status CheckParamDirectory(const ParamInfo& info);
 
-// A box of one array, which may extend beyond the array's end: elements there
-// are zero.
+// A box of an array. The box may extend beyond the array's end; its elements
+// there are zero.
 struct BoxRead {
   size_t param = 0;
   Box box;
-  std::optional<DType> dtype;  // elements are cast to it
+  std::optional<DType> dtype;  // to which elements are cast
 };
 
-// Returns one array per read. REQUIRES: reads of one parameter are adjacent.
+// Returns one array per read. REQUIRES: reads of the same parameter are
+// adjacent.
 Result<std::vector<Array>> ReadBoxes(const ParamArrays& params,
                                      std::span<const BoxRead> reads);
 
-// The bytes of memory that the read needs: those of the chunks it touches.
+// Returns the bytes of memory that the read needs: those of the chunks that it
+// touches.
 int64_t ReadFootprintBytes(const ParamArrays& params, const BoxRead& read);
 
 }  // namespace holdfast

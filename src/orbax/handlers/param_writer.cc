@@ -65,8 +65,7 @@ SaveOptions SaveOptionsOf(const ParamInfo& way, const Place& place,
   return options;
 }
 
-// Removes the metadata of arrays that are replaced by arrays of the other zarr
-// format.
+// Removes the metadata of arrays that arrays of the other zarr format replace.
 Status RemoveOtherMetadata(const SavePlan& plan, Store& store) {
   for (const PlannedArray& array : plan.arrays) {
     HF_RETURN_IF_ERROR(
@@ -82,7 +81,7 @@ std::vector<std::string> NamesOf(const SavePlan& plan) {
   return names;
 }
 
-// Writes the values of parameters with one place and format; returns their
+// Writes the values of parameters with the same place and format. Returns their
 // plan.
 Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
                            std::map<std::string, SaveArgs> args,
@@ -98,7 +97,8 @@ Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
     HF_RETURN_IF_ERROR(OcdbtProcessSpec::Make(process.id).status());
     HF_ASSIGN_OR_RETURN(has_database, HasDatabase(*store, process));
   }
-  // The sink for another generation holds everything until its end.
+  // The sink for another generation keeps all values in memory until the end,
+  // so there is no limit.
   if (has_database) save_options.run.in_flight_bytes_max = 0;
   const PlanPart part{options.is_partial, options.is_primary};
   HF_ASSIGN_OR_RETURN(SavePlan plan, MakeSavePlan(tree, save_options, part));

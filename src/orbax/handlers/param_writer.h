@@ -1,5 +1,6 @@
-// Writes the arrays of a handler through the engine: planned, encoded on all
-// threads, into files or another generation of a process's database.
+// Writes the arrays of a handler through the engine. They are planned, encoded
+// on all threads, and written to files or to a new generation of a process's
+// database.
 //
 // Thread-safety: one call per directory at a time. Ownership: borrows values.
 // Units: bytes. Errors: those of Serialize.
@@ -14,9 +15,9 @@
 
 namespace holdfast {
 
-// WriteParams for values with any mix of places and formats, in the order of
-// the infos. `args` is empty or has one entry per value. Leaves other than
-// arrays and numbers are InvalidArgument.
+// WriteParams for values with any mix of places and formats. The result is in
+// the order of the infos. `args` is empty or has one entry per value.
+// InvalidArgument for leaves other than arrays and numbers.
 Result<std::vector<WrittenParam>> WriteParams(
     std::span<const Tree* const> values, std::span<const ParamInfo> infos,
     std::span<const SaveArgs> args, const ParamWriteOptions& options);

@@ -7,7 +7,7 @@
 namespace holdfast {
 namespace {
 
-// The entries for numbers and arrays.
+// Returns the entries for numbers and arrays.
 std::vector<TypeHandlerRegistry::Entry> ArrayEntries(
     const StandardHandlerOptions& options) {
   NumpyHandler::Options host;
@@ -32,7 +32,7 @@ std::vector<TypeHandlerRegistry::Entry> StandardEntries() {
   return entries;
 }
 
-// Python's bool is an int.
+// Returns a match for the type and its subtypes: Python's bool is an int.
 TypeHandlerRegistry::Matches MatchesSubtypes(const LeafType& type) {
   return [type](const LeafType& other) {
     return other == type || (type.name == "int" && other.name == "bool");

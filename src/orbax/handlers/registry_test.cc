@@ -100,7 +100,7 @@ TEST(Registry, RefusesWhatIsTakenUnlessToldToOverride) {
   ASSERT_TRUE(registry.Add({"a"}, other, {}, true).ok());
   EXPECT_EQ(*registry.Get(LeafType{"a"}), other);
   EXPECT_EQ(*registry.Get("y"), other);
-  // As in Orbax the replaced handler keeps its typestr, for old checkpoints.
+  // As in Orbax, the replaced handler keeps its typestr, for old checkpoints.
   EXPECT_TRUE(registry.Has("x"));
 }
 

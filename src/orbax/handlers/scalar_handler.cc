@@ -20,7 +20,7 @@ T ElementAs(const Array& array, DType dtype) {
   return value;
 }
 
-// The Python number that numpy's item() returns.
+// Returns the Python number that numpy's item() returns.
 Tree PythonNumber(const Array& array) {
   switch (DTypeKindOf(array.dtype())) {
     case DTypeKind::kBool:
@@ -90,7 +90,7 @@ std::string ReprOf(double value) {
   return text;
 }
 
-// Python prints the parts of complex numbers without ".0".
+// Returns a part of a complex number. Python prints it without ".0".
 std::string PartText(double value) {
   std::string text = ReprOf(value);
   if (text.ends_with(".0")) text.resize(text.size() - 2);
@@ -119,7 +119,7 @@ std::string TextOf(const Scalar& scalar) {
   }
 }
 
-// Python's constructor of the type, called with the number.
+// Calls Python's constructor of the type with the number.
 Result<Tree> ConvertNumber(const Tree& number, RestoreType type) {
   const Scalar& scalar = number.scalar();
   const bool is_complex = scalar.dtype == DType::kComplex128;

@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-// The number that numpy's item() returns for the element, converted if `type`
-// is a number type. REQUIRES: an array without dimensions.
+// Returns the number that numpy's item() returns for the element, converted if
+// `type` is a number type. REQUIRES: the array has no dimensions.
 Result<Tree> ScalarOf(const Array& element, RestoreType type);
 
 }  // namespace holdfast

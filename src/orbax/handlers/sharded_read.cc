@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Formats a domain as TensorStore does; `mark` follows bounds that may grow.
+// Formats a domain as TensorStore does. `mark` follows bounds that may grow.
 std::string DomainText(const Box& box, const char* mark) {
   if (box.shape.empty()) return "{ }";
   std::string text = "{ ";
@@ -22,7 +22,7 @@ std::string DomainText(const Box& box, const char* mark) {
   return text + " }";
 }
 
-// Makes one read for each distinct box of one parameter.
+// Returns a read for each distinct box of the parameter.
 Result<std::vector<BoxRead>> ReadsOf(const ParamArrays& params, size_t param,
                                      const ShardedWish& wish) {
   const Shape& stored = params.shape(param);
@@ -39,7 +39,7 @@ Result<std::vector<BoxRead>> ReadsOf(const ParamArrays& params, size_t param,
   return reads;
 }
 
-// Reads in runs that fit below the limit.
+// Reads the boxes in runs that fit below the limit.
 Result<std::vector<Array>> ReadLimited(const ParamArrays& params,
                                        std::span<const BoxRead> reads,
                                        LimitInFlightBytes* limiter) {

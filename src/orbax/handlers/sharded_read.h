@@ -1,4 +1,4 @@
-// Reads jax.Array leaves from the boxes into which their sharding divides them.
+// Reads jax.Array leaves, divided into the boxes of their sharding.
 //
 // Thread-safety: one call per ParamArrays, from any thread. Ownership: the
 // trees own their memory. Units: elements; bytes where named so.
@@ -15,16 +15,16 @@
 
 namespace holdfast {
 
-// How one parameter is wanted.
+// The caller's request for a parameter.
 struct ShardedWish {
   Sharding sharding;
   std::optional<Shape> shape;  // of the complete array; absent: as stored
-  bool strict = true;          // the shape must be the stored one
+  bool strict = true;          // the shape must equal the stored shape
   std::optional<DType> dtype;
   std::string prng_impl;
 };
 
-// The error for arguments without a sharding when none is recorded.
+// Returns the error for arguments without a sharding if none is recorded.
 Status NoShardingError();
 
 // Returns one tree per parameter. Reads at most limiter->bytes_max() bytes of

@@ -9,7 +9,8 @@ std::string ArgsClassName(const AnyRestoreArgs& args) {
                                              : "RestoreArgs";
 }
 
-// The devices must have a replica axis, because one replica reads for all.
+// Checks that the devices have a replica axis, because one replica reads for
+// all.
 Status CheckReplicas(const Sharding& sharding,
                      const SingleReplicaArrayHandler::Options& options) {
   const auto* named = std::get_if<NamedSharding>(&sharding);

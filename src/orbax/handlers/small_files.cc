@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// The parsed content; NotFound when the file does not exist.
+// Returns the parsed content of a file. NotFound if the file does not exist.
 template <typename T>
 Result<T> ReadChecked(const CheckedFiles& files, const std::string& name,
                       Result<T> (*parse)(std::string_view)) {

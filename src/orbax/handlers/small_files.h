@@ -1,5 +1,5 @@
-// The JSON files of an item that handlers add to: old entries are kept, and the
-// new file replaces the old one in one step.
+// The JSON files of an item to which handlers add entries. Old entries are
+// kept, and the new file replaces the old one in one step.
 //
 // Thread-safety: one writer per directory. Ownership: borrows the store.
 // Errors: DataLoss for a file that cannot be parsed, or that differs from its
@@ -17,21 +17,21 @@
 
 namespace holdfast {
 
-// NotFound when the file does not exist.
+// Returns the strings by parameter. NotFound if the file does not exist.
 Result<StringsFile> ReadStrings(const CheckedFiles& files,
                                 const std::string& filename);
 Status AddStrings(Store& store, const std::string& filename,
                   const StringsFile& strings);
 
-// NotFound when the file does not exist.
+// Returns the recorded shardings. NotFound if the file does not exist.
 Result<ShardingFile> ReadShardings(const CheckedFiles& files);
 Status AddShardings(Store& store, const ShardingFile& shardings);
 
-// Empty when the file does not exist.
+// Returns the records of all arrays; none if the file does not exist.
 Result<std::vector<ArrayMetadataRecord>> ReadArrayMetadataRecords(
     const CheckedFiles& files);
-// Keeps existing records, even those of the same parameters: as in Orbax, the
-// later record counts.
+// Adds records after the existing ones, even if they are for the same
+// parameters. As in Orbax, the later record counts.
 Status AddArrayMetadataRecords(Store& store,
                                std::vector<ArrayMetadataRecord> records,
                                int64_t process = 0);

@@ -16,7 +16,7 @@ Status CheckParentDir(const ParamInfo& info) {
   return InvalidArgumentError("Must provide info.parent_dir.");
 }
 
-// TensorStore's message.
+// Returns TensorStore's message.
 std::string ReadingText(const std::string& directory,
                         const std::string& filename) {
   return "Error reading local file \"" +

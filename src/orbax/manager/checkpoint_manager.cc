@@ -1,4 +1,4 @@
-// Opens a manager, and implements its queries.
+// Opens a manager, and answers queries about its steps.
 #include "holdfast/orbax/checkpoint_manager.h"
 
 #include <algorithm>
@@ -169,9 +169,9 @@ Status Manager::Load(bool with_metadata) {
   list_.steps.clear();
   for (const ScannedStep& step : steps) {
     if (!step.committed) continue;
-    // A name by itself does not make a step: it would count as a step that is
-    // kept, and be removed as one that is not. In an object store the marker
-    // has already decided.
+    // A directory with a step's name may not be a checkpoint. In the list, it
+    // could be kept in place of a step, or be removed. In an object store, the
+    // marker has already decided.
     if (!is_marked) {
       HF_ASSIGN_OR_RETURN(const bool is_checkpoint,
                           HoldsCheckpoint(directory_ + "/" + step.name));
@@ -253,7 +253,8 @@ Result<std::string> Manager::RootMetadata() {
   return *root_metadata_;
 }
 
-// For damage, adds which step to restore instead; other errors are unchanged.
+// Adds to an error of damage which step to restore instead. Other errors stay
+// unchanged.
 Status Manager::LatestStepError(int64_t step, const std::string& path,
                                 const Status& why) const {
   const std::string name = path.substr(path.rfind('/') + 1);

@@ -1,5 +1,4 @@
-// Checks roots that stock Orbax's managers have written against their
-// expected.json.
+// Checks roots that Orbax's own managers wrote against their expected.json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,8 +19,8 @@ constexpr const char* kGoldenRoots[] = {
     "mgr_standard_steps", "mgr_step_format",         "mgr_commit_file",
     "mgr_with_tmp_open",  "v1_training_checkpointer"};
 
-// The writer's options; the metrics of these roots are a single number, or
-// nested.
+// Returns the options with which a root was written. The metrics of these roots
+// are a single number, or nested.
 CheckpointManagerOptions WriterOptions(const GoldenJson& expected) {
   const GoldenJson& writer = expected["writer"]["options"];
   CheckpointManagerOptions options;

@@ -1,10 +1,10 @@
-// Manager: the implementation of CheckpointManager. A save goes to a
-// Checkpointer. The work after its commit runs on the calling thread for a
-// synchronous one, and on one thread per save for an asynchronous one.
+// Manager: the implementation of CheckpointManager. It saves with a
+// Checkpointer. After the commit, the rest of a synchronous save runs on the
+// calling thread, and the rest of an asynchronous save on a thread of its own.
 //
-// Thread-safety: as CheckpointManager. The thread that finishes a save touches
-// only the checkpointer and the disposal, and no other thread does until it is
-// joined.
+// Thread-safety: as CheckpointManager. The thread that finishes a save uses
+// only the checkpointer and the disposal. No other thread uses these two until
+// that thread is joined.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class Manager : public CheckpointManager {
           PreservationPolicy preservation_policy);
   ~Manager() override;
 
-  // Call each once, in this order.
+  // Both must be called once, in this order.
   Status OpenRoot(const std::string& metadata);
   Status MakeCheckpointer(const ManagerItems& items);
 
@@ -71,10 +71,10 @@ class Manager : public CheckpointManager {
   int64_t NowNs() const;
   Status CheckOpen() const;
   Status CheckArgs(const CheckpointArgs& args) const;
-  // The composite of all items that are saved or restored for `args`.
+  // Returns the composite of all items that are saved or restored for `args`.
   CompositeArgs WholeArgs(const CheckpointArgs& args) const;
   Status Load(bool with_metadata);
-  // Reads the times and metrics that a light start skipped.
+  // Reads the times and metrics that a lightweight start skipped.
   Status EnsureMetadata();
   Result<bool> Decide(const StepRecord& step);
   Status LatestStepError(int64_t step, const std::string& path,
@@ -84,14 +84,15 @@ class Manager : public CheckpointManager {
                               ProcessGroup& group) const;
   Result<std::string> ReadDirectoryOf(int64_t step,
                                       const std::string& root) const;
-  // `ready` is a failure that this process already had.
+  // Returns the steps to remove after the save of `saved`, agreed on by all
+  // processes. `ready` is a failure that this process already had.
   Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved, Status ready);
   Result<std::optional<Metrics>> MetricsToSave(
       const ManagerSaveOptions& options) const;
   Status StartSave(int64_t step, const CheckpointArgs& args,
                    const ManagerSaveOptions& options);
   void NoteSaved(KnownStep saved, const std::vector<int64_t>& removed);
-  // Runs after the commit.
+  // Removes the old steps. Runs after the commit.
   Status DisposeOfOld(const Finishing& finishing);
   // Updates the list to its state after the save in progress.
   void ApplyFinishing();
@@ -109,7 +110,7 @@ class Manager : public CheckpointManager {
   AsyncCheckpointer* async_ = nullptr;  // checkpointer_, if it is one
   StepList list_;
   bool has_metadata_ = false;  // list_ has times and metrics
-  // True if checkpoints are a single item without a name; absent while unknown.
+  // Whether checkpoints are a single item without a name; absent while unknown.
   std::optional<bool> is_default_item_;
   std::optional<std::string> root_metadata_;
   std::unique_ptr<Finishing> finishing_;

@@ -59,7 +59,7 @@ Status CheckDeletion(const CheckpointManagerOptions& options) {
   return Status();
 }
 
-// Refuses immediately what Orbax would find only after saving a step.
+// Refuses at once what Orbax would refuse only after it has saved a step.
 Status CheckPolicies(const std::string& directory,
                      const CheckpointManagerOptions& options) {
   if (options.todelete_full_path && UrlScheme(directory) != "gs") {

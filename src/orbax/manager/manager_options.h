@@ -1,5 +1,5 @@
-// Interprets a manager's options: the combinations that Orbax refuses, and the
-// names of steps; checkpoint_manager.h has the rest.
+// Checks a manager's options for combinations that Orbax refuses, and makes the
+// names of steps. checkpoint_manager.h has the other functions.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument with Orbax's messages.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-// `directory` must be absolute.
+// Checks the options and fills in defaults. `directory` must be absolute.
 Result<CheckpointManagerOptions> ResolveOptions(
     const std::string& directory, CheckpointManagerOptions options);
 Status CheckItems(const ManagerItems& items);
@@ -18,7 +18,7 @@ Status CheckItems(const ManagerItems& items);
 std::shared_ptr<const StepNameFormat> NameFormatOf(
     const CheckpointManagerOptions& options);
 
-// True if processes that decide separately could decide differently.
+// Returns true if processes that decide separately could decide differently.
 bool IsContinuous(const SaveDecisionPolicy& policy);
 
 }  // namespace holdfast

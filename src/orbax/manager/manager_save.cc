@@ -1,5 +1,5 @@
-// A manager's saves: the decision, the save, and the removal of old steps once
-// the new one exists.
+// A manager's saves: the decision to save, the save, and the removal of old
+// steps after it.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kMetricsItem = "metrics";
 
-// Facts that one process knows and others may not, one letter each.
+// Returns facts that other processes may not know, as one letter each.
 std::string ContextText(const DecisionContext& context) {
   return std::string(context.reached_preemption ? "p" : "") +
          (context.is_saving_in_progress ? "s" : "");
@@ -205,7 +205,7 @@ Status Manager::StartSave(int64_t step, const CheckpointArgs& args,
     whole.items[std::string(kMetricsItem)] =
         std::make_shared<JsonSave>(*options.metrics);
   }
-  // An older step with this name may still be being removed.
+  // An older step with this name may still be in the process of being removed.
   disposal_.WaitFor(format_->BuildName(step));
   CheckpointerSaveOptions save;
   save.custom_metadata = options.custom_metadata;
@@ -239,7 +239,7 @@ void Manager::NoteSaved(KnownStep saved, const std::vector<int64_t>& removed) {
   if (thread) {
     finishing.thread = *std::move(thread);
   } else {
-    finish();  // nothing to wait for, or no thread available
+    finish();  // nothing to wait for, or no thread could be started
   }
 }
 

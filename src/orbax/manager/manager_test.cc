@@ -1,4 +1,4 @@
-// CheckpointManager on real directories.
+// Tests of CheckpointManager with real directories.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ Tree LossOf(double loss) { return Tree::Dict({{"loss", loss}}); }
 
 class ManagerTest : public ::testing::TestWithParam<bool> {
  protected:
-  // Asynchronous if the parameter says so.
+  // Returns options that are asynchronous if the parameter is true.
   CheckpointManagerOptions Options() const {
     CheckpointManagerOptions options;
     options.enable_async_checkpointing = GetParam();
@@ -86,7 +86,7 @@ TEST_P(ManagerTest, SavesRestoresAndListsSteps) {
   EXPECT_TRUE(fs::exists(root_ + "/5/default"));
 }
 
-// Returning an older step instead of the latest would silently lose work.
+// Returning an older step instead of the latest step would silently lose work.
 TEST_P(ManagerTest, ADamagedLatestStepNamesTheOneThatIsWhole) {
   const auto manager = Make(Options());
   for (const int64_t step : {1, 3, 5}) EXPECT_TRUE(Save(*manager, step));
@@ -121,7 +121,7 @@ TEST_P(ManagerTest, ForceSavesOlderStepsAndOverwritesNone) {
   const auto again = manager->Save(3, JsonSave(StateOf(9)), force);
   EXPECT_EQ(again.status().code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(again.status().message(), "Checkpoint for step 3 already exists.");
-  // A step that another process has saved meanwhile.
+  // In the meantime, another process has saved step 7.
   fs::copy(root_ + "/5", root_ + "/7", fs::copy_options::recursive);
   Status saved = manager->Save(7, JsonSave(StateOf(9)), force).status();
   EXPECT_EQ(saved.code(), StatusCode::kAlreadyExists) << saved.ToString();
@@ -181,7 +181,7 @@ TEST_P(ManagerTest, KeepsTheBestAndKnowsThemAgain) {
   }
 }
 
-// A step of a diverged run must not replace a good one, in either mode.
+// A step of a diverged run must not replace a good step, in either mode.
 TEST_P(ManagerTest, NotANumberIsNeverTheBest) {
   CheckpointManagerOptions options = Options();
   options.max_to_keep = 1;
@@ -209,7 +209,8 @@ TEST_P(ManagerTest, NotANumberIsNeverTheBest) {
   EXPECT_EQ(warned, 4);
 }
 
-// It would find no steps, and restart the run inside a step.
+// A manager of a step's directory would find no steps, and restart the run
+// there.
 TEST_P(ManagerTest, AStepIsNoRoot) {
   {
     const auto manager = Make(Options());
@@ -296,7 +297,7 @@ TEST_P(ManagerTest, ReadersSeeWhatIsNewAfterReload) {
   options.read_only = true;
   const auto reader = Make(options);
   EXPECT_TRUE(Save(*writer, 2));
-  // The writer's own list includes the step in progress.
+  // The writer's own list includes the step that is being saved.
   ASSERT_TRUE(writer->Reload().ok());
   EXPECT_THAT(writer->AllSteps(), ElementsAre(1, 2));
   ASSERT_TRUE(writer->WaitUntilFinished().ok());
@@ -470,7 +471,7 @@ TEST(StepRemoverTest, DoesWhatJobsAddWhileItFinishes) {
   EXPECT_TRUE(remover.TakeError().ok());
 }
 
-// The ranks are threads: one list, one deletion.
+// The ranks are threads. They have the same list, and delete each step once.
 TEST(ManagerRanks, AgreeOnStepsAndDecisions) {
   ScratchDirectory scratch;
   const std::string root = scratch / "run";

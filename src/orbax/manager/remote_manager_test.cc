@@ -1,6 +1,6 @@
-// A manager whose root is in an object store: the guarantees of
-// manager_test.cc, and what is left if the process dies at any request of a
-// save that prunes.
+// A manager whose root is in an object store. It must keep the guarantees that
+// manager_test.cc tests, even if the process dies at any request of a save that
+// removes old steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class RemoteManager : public ::testing::TestWithParam<bool> {
   }
   ~RemoteManager() override { SetLeaseSleepForTest(nullptr); }
 
-  // Synchronous, so that the requests of one thread can be counted.
+  // Saves are synchronous, so that the requests of one thread can be counted.
   static CheckpointManagerOptions Options() {
     CheckpointManagerOptions options;
     options.enable_async_checkpointing = GetParam();
@@ -64,7 +64,7 @@ class RemoteManager : public ::testing::TestWithParam<bool> {
     }
     return tree->Find("epoch")->scalar().As<int64_t>();
   }
-  // The first parts of the keys below the root.
+  // Returns the first part of each key below the root.
   std::set<std::string> Entries() const {
     std::set<std::string> entries;
     const auto page = mem_.memory->List({.prefix = "run/", .delimiter = "/"});
@@ -120,7 +120,7 @@ TEST_P(RemoteManager, ToDeleteOptionsAreOrbaxs) {
   CheckpointManagerOptions options = Options();
   options.todelete_full_path = "trash";
   EXPECT_EQ(CheckpointManager::Make(kRemoteRoot, options).status().code(),
-            StatusCode::kUnimplemented);  // only for Google's stores
+            StatusCode::kUnimplemented);  // works only in Google's stores
   options.todelete_full_path.reset();
   options.todelete_subdir = "trash";
   const auto manager = Make(options);
@@ -128,7 +128,7 @@ TEST_P(RemoteManager, ToDeleteOptionsAreOrbaxs) {
     ASSERT_TRUE(SaveStep(*manager, step).ok());
   }
   ASSERT_TRUE(manager->Close().ok());
-  // Only Google's stores remove these, too.
+  // In Google's stores, steps are removed instead of being moved to "trash".
   EXPECT_THAT(Entries(), ElementsAre("2", "3", "trash"));
 }
 
@@ -164,7 +164,7 @@ TEST_P(RemoteManager, HasNoSnapshots) {
   EXPECT_EQ((*pinned)->path(), std::string(kRemoteRoot) + "/3");
 }
 
-// Two steps are kept, so that saving the fourth removes the second.
+// Two steps are kept, so saving the fourth step removes the second.
 TEST_P(RemoteManager, ADeadProcessLosesNoStep) {
   uint64_t point_count = 0;
   for (uint64_t k = 1;; ++k) {

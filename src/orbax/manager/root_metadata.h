@@ -1,6 +1,8 @@
-// `metadata/_ROOT_METADATA`: metadata that a run records about itself once.
+// `metadata/_ROOT_METADATA`: metadata about a run, written once.
 //
-// Thread-safety: any thread; of several writers the first wins.
+// Thread-safety: any thread. If there are several writers, the first one's
+// metadata is kept.
+//
 // Errors: InvalidArgument for text that is not a JSON object; NotFound "Failed
 // to read metadata from P" if the directory exists and the file does not.
 #pragma once
@@ -12,11 +14,12 @@
 
 namespace holdfast {
 
-// Durable when it returns. Keeps an existing file.
+// Writes the metadata, which is durable afterwards, but keeps an existing file.
 Status WriteRootMetadata(const std::string& root,
                          const std::string& custom_metadata_json);
-// Returns the custom metadata as a JSON object; nullopt without a metadata
-// directory. Also reads the file under its older name, `metadata/metadata`.
+// Returns the custom metadata as a JSON object; nullopt if the metadata
+// directory does not exist. Also reads the file's older name,
+// `metadata/metadata`.
 Result<std::optional<std::string>> ReadRootMetadata(const std::string& root);
 
 }  // namespace holdfast

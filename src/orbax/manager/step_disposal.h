@@ -30,10 +30,11 @@ class StepDisposal {
   // `staying` exists.
   Status Dispose(const std::vector<std::string>& names,
                  const std::vector<std::string>& staying);
-  // Removes the step with this name, whichever steps remain.
+  // Removes the step with this name, even if no other step remains.
   Status DisposeOf(const std::string& name);
-  // Call it before a step with this name is saved: in an object store its
-  // predecessor is removed under the same name.
+  // Waits until no earlier step with this name is being removed. Must be called
+  // before such a step is saved: in an object store, the earlier step is
+  // removed under the same name.
   void WaitFor(const std::string& name);
   void Finish() { remover_.Finish(); }
   Status TakeError() { return remover_.TakeError(); }
@@ -43,12 +44,12 @@ class StepDisposal {
 
   const std::string root_;
   const DisposalOptions options_;
-  const bool in_background_;  // also renames in the background
+  const bool in_background_;  // renames happen in the background, too
   const CommittedBy committed_by_;
   StepRemover remover_;
   std::mutex mutex_;
   std::set<std::string> going_;  // names of steps that may still be removed
-  // Removed steps to which a view or a delta still refers.
+  // Removed steps that a view or a delta still needs.
   std::set<std::string> needed_;
 };
 

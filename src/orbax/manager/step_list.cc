@@ -55,7 +55,7 @@ Result<std::vector<int64_t>> StepsToRemove(const PreservationPolicy& policy,
                       ShouldPreserve(policy, records, {now_ns}));
   const bool some_stay =
       std::find(keep.begin(), keep.end(), true) != keep.end();
-  // No setting may cost the run its last step.
+  // The last step is kept whatever the policy says.
   if (!some_stay && !keep.empty()) keep.back() = true;
   std::vector<int64_t> removed;
   for (size_t i = 0; i < keep.size(); ++i) {

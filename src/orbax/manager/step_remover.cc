@@ -22,7 +22,7 @@ void StepRemover::Run(std::function<Status()> job) {
   std::unique_lock lock(mutex_);
   if (is_finished_) return;
   jobs_.push_back(std::move(job));
-  // While Finish waits, a thread whose job adds another job runs that one, too.
+  // While Finish waits, a thread whose job adds another job runs that job, too.
   if (!is_finishing_ &&
       threads_.size() < std::min(thread_count_, jobs_.size())) {
     StartThreads(1, threads_, [this] { Work(); });

@@ -2,7 +2,8 @@
 // continue.
 //
 // If a job fails, the error is stored and the next job runs. Threads start with
-// the first job; if the system cannot start any, Run does the job itself.
+// the first job. If the system cannot start any thread, Run does the job
+// itself.
 // Thread-safety: any thread. Ownership: owns its threads; the destructor waits
 // for all jobs.
 // Errors: those of jobs, reported once by TakeError.
@@ -28,15 +29,15 @@ class StepRemover {
   StepRemover(const StepRemover&) = delete;
   StepRemover& operator=(const StepRemover&) = delete;
 
-  // Removes the directory; in a bucket only if it is marked for removal. Does
-  // nothing after Finish.
+  // Adds a job that removes the directory. In a bucket, the job removes the
+  // directory only if it is marked for removal. Does nothing after Finish.
   void Remove(std::string path);
   void Run(std::function<Status()> job);
-  // Waits until there is nothing to do.
+  // Waits until no job is left.
   void Drain();
-  // Waits until no job is left, and ends the threads.
+  // Waits until no job is left, then ends the threads.
   void Finish();
-  // The first error since the last call.
+  // Returns the first error since the last call.
   Status TakeError();
 
  private:

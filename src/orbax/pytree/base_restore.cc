@@ -21,7 +21,8 @@ struct ShapeAndDType {
   DType dtype;
 };
 
-// Only for arrays with dimensions: Orbax ignores other values.
+// Returns the leaf's shape and dtype if it is an array with dimensions. Orbax
+// ignores other values.
 std::optional<ShapeAndDType> DescribeTarget(const Tree& leaf) {
   if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return {};
   if (leaf.array_shape().empty()) return {};
@@ -32,8 +33,7 @@ std::optional<ShapeAndDType> DescribeTarget(const Tree& leaf) {
   return ShapeAndDType{leaf.array_shape(), leaf.array_dtype()};
 }
 
-// Takes the shape and dtype that strict array arguments leave open from the
-// item.
+// Completes strict array arguments with the shape and dtype of the item's leaf.
 void CompleteArgs(const Tree& leaf, AnyRestoreArgs& args) {
   std::visit(
       [&](auto& own) {
@@ -94,7 +94,8 @@ class RecordedRestore {
   const BasePyTreeRestoreArgs& args_;
 };
 
-// Puts values in the places that requested them; the item's other leaves stay.
+// Puts the values in the places of the leaves that requested them. The item's
+// other leaves stay.
 Tree Rebuild(const Tree& item, const std::vector<ItemMatch>& matches,
              std::vector<Tree> values) {
   std::unordered_map<const Tree*, Tree> value_of;
@@ -116,7 +117,7 @@ Result<Tree> StoredStructure(const PyTreeSettings& settings,
   }
   HF_ASSIGN_OR_RETURN(const Tree indices,
                       RecordedContainers(source.checkpoint()));
-  // Without rich types an empty named tuple has lost its name.
+  // An empty named tuple loses its name without rich types.
   return MapLeaves(indices, [&](const KeyPath&, const Tree& index) -> Tree {
     if (!index.is_leaf()) return index;
     const LeafInfo& leaf = source.leaf(index.scalar().As<int64_t>());
@@ -176,7 +177,7 @@ Result<Tree> RestoreRecorded(const PyTreeSettings& settings,
   HF_ASSIGN_OR_RETURN(const auto source,
                       ItemSource::Open(directory, MissingChunks::kAsRecorded));
   HF_ASSIGN_OR_RETURN(const Tree entries, EntryTree(source->checkpoint()));
-  // Refuses items that cannot be traversed, and duplicate names.
+  // Refuses an item that cannot be traversed, or has duplicate names.
   if (args.item) HF_RETURN_IF_ERROR(Flatten(*args.item).status());
   Tree stored = entries;
   if (!args.item) {

@@ -1,5 +1,5 @@
-// Restores an item whose tree is recorded: matches the caller's item, reads,
-// and rebuilds.
+// Restores an item whose tree is recorded: matches it with the caller's item,
+// reads the leaves, and rebuilds the tree.
 //
 // Thread-safety: pure functions of the file system.
 // Errors: those of PyTreeCheckpointHandler::Restore.
@@ -19,20 +19,20 @@ Result<Tree> RestoreRecorded(const PyTreeSettings& settings,
                              const std::string& directory,
                              const BasePyTreeRestoreArgs& args);
 
-// `entries` (from EntryTree), with tuples, named tuples and empties if they are
-// recorded and requested.
+// Returns `entries` (from EntryTree), with tuples, named tuples and empties if
+// they are recorded and requested.
 Result<Tree> StoredStructure(const PyTreeSettings& settings,
                              const ItemSource& source, const Tree& entries);
 
-// The fields of ParamInfo that all leaves of an opened item share; `source` may
-// be null.
+// Returns the fields of ParamInfo that all leaves of an opened item share.
+// `source` may be null.
 Result<ParamInfo> CommonRestoreInfo(const PyTreeSettings& settings,
                                     const std::string& directory,
                                     const ItemSource* source);
 ReadContext MakeReadContext(const PyTreeSettings& settings,
                             const std::string& directory,
                             const ItemSource* source);
-// InvalidArgument for arguments whose name is not among `names`.
+// Returns InvalidArgument if an argument has a name that is not in `names`.
 Status CheckArgNames(const RestoreArgsMap& args,
                      const std::set<std::string>& names);
 

@@ -1,5 +1,5 @@
-// A user-defined leaf type, from save to restore: a sparse matrix that its
-// handler stores in a file.
+// A user-defined leaf type, from save to restore: its handler stores a sparse
+// matrix in a file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ CommitFuture Done(Status status) {
   return promise.get_future().share();
 }
 
-// Records the handler's calls, for the tests.
+// A record of the handler's calls.
 struct Calls {
   std::vector<std::string> log;
   std::vector<ParamInfo> infos;
@@ -245,7 +245,7 @@ TEST_F(CustomHandlerTest, MayTakeAStandardTypeOver) {
   ASSERT_TRUE(restored.ok()) << restored.status().ToString();
   EXPECT_EQ(*restored, item);
   EXPECT_EQ(counting->restored_count, 1u);
-  // Any other reader reads the same files.
+  // The standard handlers read the same files.
   const auto others = MakeHandler()->Restore(scratch_.path());
   ASSERT_TRUE(others.ok()) << others.status().ToString();
   EXPECT_EQ(*others, item);
@@ -274,7 +274,7 @@ TEST_F(CustomHandlerTest, ASecondSaveReplacesTheFirst) {
       << report->damages.front().status.ToString();
 }
 
-// Every call except transforms goes to a user's implementation.
+// A user's implementation, which gets every call except transforms.
 class RecordingImpl : public BasePyTreeCheckpointHandler {
  public:
   Result<std::vector<CommitFuture>> AsyncSave(const std::string&,

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kVariable = "HOLDFAST_COMPRESSION";
 
-// The compression that the environment sets; zstd if it sets none.
+// Returns the compression that the environment sets; zstd if it sets none.
 Result<Compression> DefaultCompression() {
   const char* const name = std::getenv(kVariable);
   if (name == nullptr || *name == '\0') return Compression::kZstd;

@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Finds the handler of each leaf type, looking it up only once.
+// Returns the handler of each leaf type, and looks it up only once.
 class HandlerOfType {
  public:
   explicit HandlerOfType(const TypeHandlerRegistry& registry)
@@ -43,7 +43,7 @@ bool IsEmptyTree(const Tree& item) {
   return item.is_none() || item.is_empty_container();
 }
 
-// Whether the engine records the leaf exactly as the handler would.
+// Returns whether the engine records the leaf exactly as the handler would.
 bool IsForEngine(const FlatLeaf& flat, const TypeHandler& handler) {
   return flat.leaf->leaf_kind() != LeafKind::kObject &&
          IsStandardHandler(handler) && handler.typestr() == flat.value_type;

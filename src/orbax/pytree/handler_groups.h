@@ -1,5 +1,5 @@
-// Assigns leaves to handlers: the engine takes the leaves of the standard
-// handlers; every other handler gets all its leaves in one call.
+// Assigns leaves to handlers. The engine takes the leaves of the standard
+// handlers. Every other handler gets all its leaves in one call.
 //
 // Thread-safety: pure functions of an unchanging registry.
 // Ownership: groups share leaves and handlers.
@@ -18,8 +18,9 @@
 
 namespace holdfast {
 
-// Whether the engine does exactly what this handler would: it is one of the
-// standard classes, not a derived class, and its options change no file.
+// Returns whether the engine does exactly what this handler would. The handler
+// must be of a standard class, not of a derived class, and its options must not
+// change any file.
 bool IsStandardHandler(const TypeHandler& handler);
 
 // The leaves for one handler.
@@ -31,14 +32,15 @@ struct SaveGroup {
 };
 
 struct SaveParts {
-  Tree tree;  // for the engine: leaves of the groups are External
+  Tree tree;  // for the engine; leaves of the groups are External
   std::map<std::string, SaveArgs> save_args;  // of the engine's leaves
   std::vector<SaveGroup> groups;
 };
 
-// `info` holds what all leaves have in common. Empties go to no handler.
-// InvalidArgument also with "Found empty item." for a tree without any leaf,
-// and for trees that Flatten refuses.
+// Divides the item's leaves among the engine and the handlers. `info` has what
+// all leaves have in common. Empties go to no handler. InvalidArgument also
+// with "Found empty item." for a tree without any leaf, and for trees that
+// Flatten refuses.
 Result<SaveParts> SplitByHandler(const Tree& item,
                                  const std::map<std::string, SaveArgs>& args,
                                  const TypeHandlerRegistry& registry,

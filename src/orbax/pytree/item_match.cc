@@ -18,7 +18,7 @@ bool IsPlaceholder(const Tree& node) {
   return node.is_leaf() && node.leaf_kind() == LeafKind::kPlaceholder;
 }
 
-// A child of an entry tree; binary search works because its dicts are sorted.
+// Returns the child of an entry tree, or null. Its dicts are sorted.
 const Tree* EntryChild(const Tree& entries, const std::string& key) {
   const auto& keys = entries.keys();
   const auto found = std::lower_bound(keys.begin(), keys.end(), key);
@@ -30,8 +30,8 @@ size_t EntryNumber(const Tree& entry) {
   return static_cast<size_t>(entry.scalar().As<int64_t>());
 }
 
-// The class names of containers in `_METADATA`, where empty containers are
-// numbers.
+// Returns the class name of a container as `_METADATA` has it. An empty
+// container is a number there.
 std::string TemplateClassText(const Tree& node) {
   if (node.is_none() || node.is_empty_container()) return "<class 'int'>";
   if (node.is_sequence()) return "<class 'list'>";
@@ -48,7 +48,8 @@ class Matcher {
  public:
   explicit Matcher(bool partial_restore) : is_partial_(partial_restore) {}
 
-  // Matched if the result is ok and `differs` is false.
+  // Matches two subtrees. They match if the result is ok and `differs` is
+  // false.
   Status Match(const Tree& item, const Tree& entries) {
     if (IsLeafOrEmpty(item)) return MatchLeaf(item, entries);
     if (item.is_sequence()) return MatchSequence(item, entries);
@@ -66,7 +67,7 @@ class Matcher {
     if (entry != nullptr && !is_left_out) match.entry = EntryNumber(*entry);
   }
 
-  // The subtree is not stored, so it stays as it is.
+  // Adds a subtree that is not stored, so that it stays as it is in the item.
   void AddMissing(const Tree& node) {
     if (IsLeafOrEmpty(node)) return Add(node, nullptr);
     for (size_t i = 0; i < node.size(); ++i) {
@@ -122,8 +123,7 @@ class Matcher {
       AddMissing(item.children()[i]);
       path_.pop_back();
     }
-    // These keys exist only in the checkpoint. A partial restore leaves them
-    // out.
+    // Keys that exist only in the checkpoint. A partial restore ignores them.
     differs_ |= !is_partial_ && found_count != entries.size();
     return Status();
   }
@@ -141,8 +141,8 @@ class Matcher {
   std::vector<ItemMatch> matches_;
 };
 
-// An empty container in the item that is a leaf in the checkpoint does not
-// count as a difference, so it becomes a leaf before trees are compared.
+// Returns the item with a leaf in place of each empty container that is a leaf
+// in the checkpoint, because Orbax does not report this difference.
 Tree WithoutEmpties(const Tree& item, const Tree& entries) {
   if (item.size() == 0) {
     return item.is_leaf() || !entries.is_leaf() ? item : Tree(0);

@@ -15,19 +15,19 @@
 
 namespace holdfast {
 
-// One leaf of the item that stands for a value; None and empty containers stay
-// as they are in the item and have no match.
+// A leaf of the item that is to become a stored value. None and empty
+// containers of the item stay as they are, and have no match.
 struct ItemMatch {
   KeyPath path;
   const Tree* leaf = nullptr;
-  // The index in the entry tree; absent if left out, so that the item's leaf is
+  // The index in the entry tree. If it is absent, the item's own leaf is
   // returned.
   std::optional<size_t> entry;
 };
 
-// `entries` is EntryTree(checkpoint). The result is in the order in which
-// MapLeaves visits `item`. Without `partial_restore` both must have the same
-// structure, except for Placeholders in the item.
+// Matches `item` with `entries`, which is EntryTree(checkpoint). The result is
+// in the order in which MapLeaves visits `item`. Without `partial_restore`,
+// both must have the same structure, except for Placeholders in the item.
 Result<std::vector<ItemMatch>> MatchItem(const Tree& item, const Tree& entries,
                                          const Checkpoint& checkpoint,
                                          bool partial_restore);

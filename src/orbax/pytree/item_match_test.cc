@@ -1,4 +1,4 @@
-// Structures that match, and Orbax's messages for those that do not.
+// Structures that match, and Orbax's messages for structures that do not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

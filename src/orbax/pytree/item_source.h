@@ -38,13 +38,13 @@ class ItemSource {
 };
 
 ValueMetadataEntry EntryOf(const LeafInfo& leaf);
-// None or the empty container that a value_type names; InvalidArgument
+// Returns None or the empty container that a value_type names. InvalidArgument
 // "Unrecognized typestr: ..." for other types.
 Result<Tree> EmptyOfType(std::string_view value_type);
 
-// The leaves as `_METADATA` lists them, nested: each, including empties, is its
-// index in leaves() as an int64 scalar. InvalidArgument for an item without
-// leaves.
+// Returns the tree that `_METADATA` lists. Each of its leaves, also one for an
+// empty value, is the leaf's index in leaves(), as an int64 scalar.
+// InvalidArgument for an item without leaves.
 Result<Tree> EntryTree(const Checkpoint& checkpoint);
 
 }  // namespace holdfast

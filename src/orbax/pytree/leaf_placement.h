@@ -1,6 +1,5 @@
-// Where the parts of a restored jax.Array come from: its sharding, the boxes
-// into which the sharding divides the wanted shape, and the stored part of
-// each.
+// The parts of a restored jax.Array: its sharding, the boxes into which the
+// sharding divides the wanted shape, and the stored part of each box.
 //
 // Thread-safety: a Placer is used by one thread. Ownership: placements are
 // shared. Units: elements.
@@ -23,23 +22,23 @@ namespace holdfast {
 
 struct LeafPlacement {
   Shape shape;  // of the complete array
-  // Distinct; together the complete array, or this process's share, which may
-  // be empty.
+  // Distinct boxes. Together they are the complete array, or this process's
+  // share, which may be empty.
   std::vector<Box> boxes;
   std::shared_ptr<const ArrayTraits> traits;
 };
 
-// The shape that the arguments request; nullopt means the stored shape.
-// InvalidArgument when two requested shapes differ.
+// Returns the shape that the arguments request; nullopt means the stored shape.
+// InvalidArgument if two requested shapes differ.
 Result<std::optional<Shape>> WantedShape(const AnyRestoreArgs& args);
 
-// The boxes of all devices, or of those that `processes` assigns to this
-// process.
+// Returns the boxes of all devices, or of the devices that `processes` assigns
+// to this process.
 Result<std::vector<Box>> DistinctBoxes(const Sharding& sharding,
                                        const Shape& shape,
                                        const MultiprocessingOptions& processes);
 
-// Computes each distinct placement only once.
+// Computes placements; leaves with equal placements share one.
 class Placer {
  public:
   Placer(const ItemSource& source, const MultiprocessingOptions& processes)

@@ -76,7 +76,7 @@ Result<LeafPlan> LeafPlanner::Plan(const LeafRequest& request) {
       IsEmptyValueType(request.entry.value_type)) {
     return LeafPlan{};
   }
-  // The names of requested types are not typestrs.
+  // "<" keeps the names of requested types apart from typestrs.
   const std::string type = wanted == RestoreType::kAsSaved
                                ? request.entry.value_type
                                : "<" + std::string(RestoreTypeName(wanted));

@@ -1,4 +1,4 @@
-// Decides what to do with one leaf of a restore.
+// Decides how a leaf is restored.
 //
 // Thread-safety: pure functions of an unchanging registry.
 // Errors: InvalidArgument "TypeHandler lookup failed for: ..." for a type
@@ -14,7 +14,7 @@
 namespace holdfast {
 
 enum class LeafAction : uint8_t {
-  kEmpty,  // nothing is stored: the empty value of the entry
+  kEmpty,  // nothing is stored; the value is empty
   kPlaceholder,
   kNumpy,
   kScalar,
@@ -28,7 +28,7 @@ struct LeafPlan {
   std::shared_ptr<TypeHandler> handler;  // of kHandler
 };
 
-// Caches the handlers that it looks up.
+// Plans leaves. Caches the handlers that it looks up.
 class LeafPlanner {
  public:
   explicit LeafPlanner(const TypeHandlerRegistry& registry)
@@ -43,7 +43,7 @@ class LeafPlanner {
   std::vector<std::pair<std::string, LeafPlan>> known_;
 };
 
-// "np.ndarray" for kNumpy, ...; empty for kAsSaved.
+// Returns "np.ndarray" for kNumpy, ...; empty for kAsSaved.
 std::string_view RestoreTypeName(RestoreType type);
 
 }  // namespace holdfast

@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-// The leaves of one user-defined handler.
+// The leaves of a user-defined handler.
 struct HandlerBatch {
   std::shared_ptr<TypeHandler> handler;
   std::vector<size_t> requests;  // indices
@@ -80,7 +80,7 @@ class LeafBatchReader {
     return Status();
   }
 
-  // The index of the stored array, or Orbax's message if it is missing.
+  // Returns the index of the stored array, or Orbax's message if it is missing.
   Result<size_t> ArrayLeaf(const LeafRequest& request) const {
     const std::optional<size_t> index =
         context_.source == nullptr ? std::nullopt
@@ -108,7 +108,7 @@ class LeafBatchReader {
     return array;
   }
 
-  // Reads a complete leaf.
+  // Adds a read of a complete leaf. Returns its array, which is filled later.
   Result<Array> ReadWhole(const LeafRequest& request) {
     HF_ASSIGN_OR_RETURN(const size_t index, ArrayLeaf(request));
     const LeafInfo& leaf = context_.source->leaf(index);
@@ -161,7 +161,7 @@ class LeafBatchReader {
     return Status();
   }
 
-  // Reads the stored part of the box; the rest is zero.
+  // Adds a read of the stored part of the box. The other elements are zero.
   void AddBox(size_t index, const Box& box, Array& array) {
     const ArrayView view = array.mutable_view();
     const std::optional<Box> stored =
@@ -221,7 +221,7 @@ class LeafBatchReader {
   std::vector<Tree> results_;
   std::vector<ReadRequest> reads_;
   std::vector<HandlerBatch> batches_;
-  std::vector<std::function<Status()>> finishers_;  // after the reads
+  std::vector<std::function<Status()>> finishers_;  // run after the reads
   MemoryNeed need_;
 };
 

@@ -1,13 +1,12 @@
-// Reads leaves as requested: all leaves of standard handlers in one pass of the
-// engine, every other handler's leaves in one call.
+// Reads leaves as requested: the leaves of the standard handlers in one pass of
+// the engine, and every other handler's leaves in one call.
 //
-// Memory for every result is allocated first; the engine then fills all of it,
-// in parallel and in file order.
+// Memory for all results is allocated first. The engine then fills it, in
+// parallel and in file order.
 // Thread-safety: one call per context. Ownership: borrows the context; results
 // own their memory. Units: bytes.
 // Errors: InvalidArgument with Orbax's messages for leaves that cannot be read
-// as requested; NotFound and DataLoss of the engine, naming the leaf.
-// asked; NotFound and DataLoss of the engine, naming the leaf.
+// as requested; the engine's NotFound and DataLoss, with the leaf's name.
 #pragma once
 
 #include <memory>
@@ -32,11 +31,11 @@ struct LeafRequest {
 };
 
 struct ReadContext {
-  const ItemSource* source = nullptr;  // null means that no array can be found
+  const ItemSource* source = nullptr;  // null: no array can be found
   std::string directory;
   const TypeHandlerRegistry* registry = nullptr;
   RunOptions run;
-  Stats* stats = nullptr;  // gets the statistics of the engine's pass
+  Stats* stats = nullptr;  // the engine adds its statistics
   MultiprocessingOptions processes = {};
 };
 

@@ -40,7 +40,7 @@ Result<Array> Reshape(const Array& array, const std::optional<Shape>& shape) {
                        std::make_shared<const Array>(copy));
 }
 
-// Divides a host array into shards that share its memory.
+// Returns the array divided into shards that share its memory.
 Result<Tree> Shard(const Array& array, const ArrayRestoreArgs& args) {
   const std::optional<Sharding> sharding = WantedSharding(args);
   if (!sharding) return NoShardingError();

@@ -1,5 +1,4 @@
-// Makes values of leaves from arrays that were read, or converts them in
-// memory.
+// Makes leaf values from arrays that were read, and converts values in memory.
 //
 // Thread-safety: pure functions. Ownership: results own or share their arrays.
 // Errors: InvalidArgument with Orbax's or Python's messages.
@@ -15,19 +14,19 @@
 
 namespace holdfast {
 
-// The dtype to which a leaf stored as `stored` is read. InvalidArgument for a
-// cast that TensorStore does not support.
+// Returns the dtype to which a leaf that is stored as `stored` is read.
+// InvalidArgument for a cast that TensorStore does not support.
 Result<DType> ResultDType(DType stored, std::optional<DType> wanted);
 
 void FillZeros(const ArrayView& view);
 
-// Makes one shard per box of the placement.
+// Returns the jax.Array of `shards`, one for each box of the placement.
 Tree JaxArrayOf(const LeafPlacement& placement, DType dtype,
                 std::vector<ArrayShard> shards);
 
-// Converts a value that is already in memory to the requested dtype; with
-// ArrayRestoreArgs also reshapes it and lays it out. Values other than arrays
-// and numbers stay unchanged.
+// Converts a value in memory to the requested dtype. With ArrayRestoreArgs,
+// also reshapes it and divides it into shards. Values other than arrays and
+// numbers stay unchanged.
 Result<Tree> ConvertValue(const Tree& value, const AnyRestoreArgs& args);
 
 }  // namespace holdfast

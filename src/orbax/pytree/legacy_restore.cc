@@ -23,13 +23,14 @@
 namespace holdfast {
 namespace {
 
-// One leaf of the structure, and the request to read it.
+// A leaf of the structure, and the request to read it.
 struct LegacyLeaf {
   const Tree* leaf = nullptr;
   LeafRequest request;
 };
 
-// Leaves in JAX's order. Empty containers and None stay as they are.
+// Returns the leaves in JAX's order. Empty containers and None stay as they
+// are.
 Result<std::vector<LegacyLeaf>> LeavesOf(const Tree& structure,
                                          const ParamInfo& common) {
   HF_ASSIGN_OR_RETURN(const std::vector<FlatLeaf> flat, Flatten(structure));
@@ -52,7 +53,7 @@ Result<std::vector<LegacyLeaf>> LeavesOf(const Tree& structure,
   return leaves;
 }
 
-// Arguments are found by the names that the leaves have in the result.
+// Sets the arguments, which have the names of the leaves in the result.
 Status SetArgsByName(const std::optional<RestoreArgsMap>& args,
                      std::vector<LegacyLeaf>& leaves) {
   if (!args) return Status();
@@ -66,7 +67,7 @@ Status SetArgsByName(const std::optional<RestoreArgsMap>& args,
   return CheckArgNames(*args, names);
 }
 
-// Chooses the leaves that the transforms need; the others are not read.
+// Chooses the leaves that the transforms need. The other leaves are not read.
 Status SetArgsByTransforms(const PyTreeRestoreArgs& args,
                            std::vector<LegacyLeaf>& leaves) {
   std::vector<TreePath> stored;
@@ -98,7 +99,7 @@ Tree InfoTree(const Tree& structure, const std::vector<LegacyLeaf>& leaves) {
   return RebuildWith(structure, infos);
 }
 
-// The leaves of the structure returned by the caller's function.
+// Returns the leaves of the structure that the caller's function returned.
 Result<std::vector<LegacyLeaf>> LeavesOfTransformed(const Tree& structure,
                                                     const Tree& param_infos,
                                                     const ParamInfo& common) {
@@ -129,7 +130,8 @@ Result<std::vector<LegacyLeaf>> LeavesOfTransformed(const Tree& structure,
   return leaves;
 }
 
-// Without `_METADATA` only the arguments give the type of a leaf.
+// Sets the types that are unknown without `_METADATA`, according to the
+// arguments.
 void SetDefaultTypes(std::vector<LegacyLeaf>& leaves) {
   for (LegacyLeaf& leaf : leaves) {
     std::string& type = leaf.request.entry.value_type;
@@ -161,7 +163,7 @@ Result<Tree> ReadTree(const ReadContext& context, const Tree& structure,
   return RebuildWith(structure, values);
 }
 
-// One restore, step by step.
+// A restore, step by step.
 class LegacyRestore {
  public:
   LegacyRestore(const PyTreeSettings& settings, const std::string& directory,
@@ -199,8 +201,8 @@ class LegacyRestore {
     const bool has_metadata = kind != PathKind::kMissing;
     Result<std::unique_ptr<ItemSource>> source =
         ItemSource::Open(directory_, MissingChunks::kFill);
-    // Without `_METADATA` all values may be in the msgpack file, and then there
-    // are no arrays to open.
+    // Without `_METADATA`, all values may be in the msgpack file, so there may
+    // be no arrays to open.
     if (!source.ok() && has_metadata) return source.status();
     if (source.ok()) source_ = std::move(source).value();
     HF_ASSIGN_OR_RETURN(

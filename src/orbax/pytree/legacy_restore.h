@@ -1,9 +1,9 @@
-// Restores with a changed tree, and restores of older items: those without
+// Restores with a changed tree, and restores of older items: items without
 // `_METADATA`, or with values in a msgpack file.
 //
-// The caller's item and the stored tree may differ here; only the leaves that
-// the item asks for must exist. Thread-safety: pure function of the file
-// system.
+// The caller's item and the stored tree may differ here. Only the leaves that
+// the item asks for must exist.
+// Thread-safety: pure function of the file system.
 // Errors: those of PyTreeCheckpointHandler::Restore.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Restores that change the tree, and restores of old files.
+// Restores that change the tree, and restores of older items.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

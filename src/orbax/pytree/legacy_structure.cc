@@ -74,8 +74,8 @@ KeyPath PathOfName(const std::string& name) {
   return path;
 }
 
-// The structure if each parameter is a directory; nullopt if no directory is
-// one.
+// Returns the structure if each parameter has its own directory; nullopt if no
+// parameter has one.
 Result<std::optional<Tree>> StructureOfDirectories(
     const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(Place(directory)));

@@ -1,5 +1,5 @@
-// The handler in several processes, simulated by threads: some save, and others
-// restore on another mesh.
+// The handler in several processes, which threads simulate. Some processes
+// save, and others restore on another mesh.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,8 @@ Array PartOf(const Array& whole, const Box& box) {
   return part;
 }
 
-// The tree that rank `rank` saves in a program with one device per process.
+// Returns the tree that rank `rank` saves in a program with one device per
+// process.
 Tree TreeOfRank(const NamedSharding& sharding, int64_t rank) {
   const Array whole = Numbers();
   const ShardPlanner planner = *ShardPlanner::OfRank(sharding, {}, rank);

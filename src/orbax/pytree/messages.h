@@ -10,10 +10,10 @@
 
 namespace holdfast {
 
-// "(DictKey(key='a'), SequenceKey(idx=0))", as jax prints a key path.
+// Returns "(DictKey(key='a'), SequenceKey(idx=0))", as jax prints a key path.
 std::string JaxKeyPathText(const KeyPath& path);
 
-// "TypeHandler lookup failed for: type=X, keypath=..., ...".
+// The parts of "TypeHandler lookup failed for: type=X, keypath=..., ...".
 struct LookupFailure {
   std::string_view type;
   KeyPath path;
@@ -22,7 +22,7 @@ struct LookupFailure {
 };
 std::string LookupFailureText(const LookupFailure& failure);
 
-// The message for a path that should be absolute.
+// Returns the message for a path that should be absolute.
 std::string NotAbsoluteText(std::string_view path);
 
 }  // namespace holdfast

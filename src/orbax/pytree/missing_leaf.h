@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// A value of `_strings.json`. `source` may be null.
+// Returns a value of `_strings.json`. `source` may be null.
 Result<std::string> ReadString(const ItemSource* source,
                                const std::string& directory,
                                const ParamInfo& info);

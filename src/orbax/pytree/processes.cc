@@ -6,7 +6,7 @@ namespace holdfast {
 
 Processes::Processes(const MultiprocessingOptions& options)
     : prefix_(options.barrier_sync_key_prefix.value_or("")) {
-  if (!prefix_.empty()) prefix_ += '_';  // as Orbax joins them
+  if (!prefix_.empty()) prefix_ += '_';  // as in Orbax
   if (options.group == nullptr || options.group->size() == 1) return;
   group_ = options.group;
   rank_ = group_->rank();

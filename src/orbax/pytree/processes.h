@@ -1,4 +1,4 @@
-// Processes: the processes that save an item together, by
+// Processes: the processes that save an item together, according to
 // MultiprocessingOptions.
 //
 // Thread-safety: one thread at a time. Ownership: borrows the group.
@@ -21,12 +21,13 @@ class Processes {
   // REQUIRES: options that MakePyTreeSettings accepts.
   explicit Processes(const MultiprocessingOptions& options);
 
-  // Whether each process writes a part of the item, which FinishItem assembles.
+  // Returns whether each process writes a part of the item, which FinishItem
+  // assembles.
   bool are_many() const { return group_ != nullptr; }
   bool is_primary() const { return is_primary_; }
   ProcessPart part() const;
-  // The first failure among the participating processes; `mine` if each saves
-  // for itself.
+  // Returns the first failure among the participating processes, or `mine` if
+  // each process saves for itself.
   Status Agree(std::string_view phase, const std::string& directory,
                const Status& mine);
   // Sets the options of FinishItem that describe the processes.
@@ -38,7 +39,7 @@ class Processes {
   std::vector<int64_t> ranks_ = {0};
   int64_t rank_ = 0;
   bool is_primary_ = true;
-  bool is_alone_ = true;  // on a disk of its own
+  bool is_alone_ = true;  // each process saves to its own disk
   std::string prefix_;
 };
 

@@ -23,7 +23,7 @@
 namespace holdfast {
 namespace {
 
-// The standard implementation: the engine, and the handlers of a registry.
+// The standard implementation, with the engine and a registry's handlers.
 class EngineHandler final : public BasePyTreeCheckpointHandler {
  public:
   explicit EngineHandler(const PyTreeSettings& settings)
@@ -124,7 +124,7 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
     return SerializeGroups(prepared, processes_.is_primary());
   }
 
-  // The first failure of the work that AsyncSave began.
+  // Waits for the work that AsyncSave began. Returns its first failure.
   Status WaitForBegun() {
     const std::lock_guard lock(mutex_);
     return WaitForAll(std::exchange(begun_, {}));
@@ -186,8 +186,8 @@ class Handler final : public PyTreeCheckpointHandler {
   }
 
  private:
-  // Whether the tree is recorded, nothing is to change, and no value is in the
-  // msgpack file.
+  // Returns whether the tree is recorded, nothing is to be changed, and the
+  // msgpack file has no values.
   Result<bool> IsPlain(const std::string& directory,
                        const PyTreeRestoreArgs& args) const {
     return CatchBadAlloc([&]() -> Result<bool> {

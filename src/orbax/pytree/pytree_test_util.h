@@ -23,7 +23,7 @@ inline Array Floats(Shape shape, const std::vector<float>& values) {
   return ArrayOf(DType::kFloat32, std::move(shape), values);
 }
 
-// 0, 1, 2, ...
+// Returns the array 0, 1, 2, ...
 inline Array Iota(Shape shape) {
   std::vector<float> values(ElementCount(shape));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
@@ -62,7 +62,7 @@ inline PyTreeRestoreArgs RestoreOf(
   return args;
 }
 
-// Shards the first dimension over devices 0, 1, 2, ...
+// Returns the sharding of the first dimension over devices 0, 1, 2, ...
 inline Sharding Rows(int64_t device_count) {
   return NamedSharding{{{"x"}, {device_count}, {}, {}}, {{"x"}}};
 }

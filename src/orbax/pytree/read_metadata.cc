@@ -17,14 +17,15 @@
 namespace holdfast {
 namespace {
 
-// Describes leaves; parses each distinct sharding once.
+// Describes leaves. Parses each distinct sharding once.
 class Describer {
  public:
   Describer(const TypeHandlerRegistry& registry, const std::string& directory,
             std::vector<ValueMetadata>& values)
       : registry_(registry), directory_(directory), values_(values) {}
 
-  // Leaves of user-defined handlers are described by DescribeBatches.
+  // Describes a leaf, except that DescribeBatches describes the leaves of
+  // user-defined handlers.
   Status Describe(const LeafInfo& leaf, const ParamInfo& common) {
     if (leaf.skip_deserialize || IsEmptyValueType(leaf.value_type)) {
       values_.push_back(EmptyMetadata{leaf.name, leaf.value_type});
@@ -118,7 +119,7 @@ class Describer {
   std::map<const TypeHandler*, Batch> batches_;
 };
 
-// Empties represent themselves.
+// Returns the recorded tree. Empty values are themselves in it.
 Result<Tree> StructureOf(const PyTreeSettings& settings,
                          const ItemSource& source) {
   const Checkpoint& checkpoint = source.checkpoint();

@@ -23,7 +23,7 @@ TEST(Metadata, DescribesEveryLeafWithoutItsData) {
   save.custom_metadata = R"({"lr": 1})";
   const auto handler = MakeHandler({.use_ocdbt = false, .use_zarr3 = true});
   ASSERT_TRUE(handler->Save(scratch.path(), save).ok());
-  // Metadata can be read without chunks.
+  // The metadata is read without the chunks.
   std::filesystem::remove_all(scratch / "w/c");
   const auto metadata = handler->Metadata(scratch.path());
   ASSERT_TRUE(metadata.ok()) << metadata.status().ToString();

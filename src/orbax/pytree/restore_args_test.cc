@@ -95,7 +95,7 @@ TEST_F(RestoreArgsTest, MeshAndAxesAreASharding) {
   args.sharding = Rows(4);  // the mesh takes precedence
   const auto j = Restore("j", args);
   ASSERT_TRUE(j.ok()) << j.status().ToString();
-  // Two distinct boxes, each on two devices, are read once.
+  // There are two distinct boxes, each on two devices. Each box is read once.
   ASSERT_EQ(j->shards().size(), 2u);
   EXPECT_THAT(Elements(j->shards()[1].array), ElementsAre(1, 3, 5, 7));
 }
@@ -159,7 +159,7 @@ TEST_F(RestoreArgsTest, ArgumentsOfNoLeafAreRefused) {
             "restore_args: no parameter is named \"ww\"");
 }
 
-// Reads only one of 64 chunks, that of the box.
+// A box is read from one of 64 chunks.
 TEST(ReadBoxes, OnlyNeededBytesAreRead) {
   const ScratchDirectory scratch;
   PyTreeSaveArgs save{.item = Tree::Dict({{"w", Iota({64, 1024})}})};

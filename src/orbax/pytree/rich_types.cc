@@ -105,7 +105,7 @@ class Parser {
         return found->get<std::string>();
       }
     }
-    return Malformed(std::string("want a text \"") + member + "\"");
+    return Malformed(std::string("want a string \"") + member + "\"");
   }
 
   const RichLeafFn& leaf_;
@@ -115,7 +115,8 @@ class Parser {
 }  // namespace
 
 Result<Tree> ParseRichTree(std::string_view text, const RichLeafFn& leaf) {
-  // Members are sorted, so that lookups are fast in dicts of any size.
+  // The members of this JSON type are sorted, so lookups are fast in dicts of
+  // any size.
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded()) return MalformedError({}, "is not JSON");
   return Parser(leaf).Parse(json);

@@ -1,6 +1,6 @@
 // Reads `value_metadata_tree` of `_METADATA`, which records tuples and named
-// tuples as such, and each leaf with its entry of `tree_metadata`
-// (engine/save/rich_tree.h writes it). RecordedContainers is built from it.
+// tuples, and repeats each leaf's entry of `tree_metadata`
+// (engine/save/rich_tree.h writes it). RecordedContainers is built on this.
 //
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree_rich_types.py.
 // Thread-safety: pure functions. Errors: DataLoss for any other text.
@@ -16,8 +16,8 @@
 
 namespace holdfast {
 
-// The tree that a text describes: its containers, with leaf(path) for every
-// entry, including empties.
+// Returns the tree that `text` describes: its containers, with leaf(path) for
+// every entry, including empties.
 using RichLeafFn = std::function<Result<Tree>(const KeyPath& path)>;
 Result<Tree> ParseRichTree(std::string_view text, const RichLeafFn& leaf);
 

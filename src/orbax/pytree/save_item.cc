@@ -77,7 +77,7 @@ Result<SavePlan> PlanOf(const PreparedSave& prepared) {
                       PlanPartOf(part));
 }
 
-// Takes no snapshot if the copy would be too large.
+// Takes a snapshot, unless it would be larger than the limit.
 Status TakeSnapshot(const PyTreeSettings& settings, PreparedSave& prepared) {
   const std::optional<int64_t> bytes_max = TransferBytesMax(settings);
   const uint64_t byte_count =
@@ -119,7 +119,8 @@ Result<std::shared_ptr<PreparedSave>> PrepareSave(
   prepared.options.save_args = prepared.parts.save_args;
   prepared.options.adopt_existing = !prepared.parts.groups.empty();
   if (is_async) HF_RETURN_IF_ERROR(TakeSnapshot(settings, prepared));
-  // The handlers write first; after that nothing may be refused.
+  // The handlers write first, and a failure after that is too late, so the plan
+  // is made here.
   if (prepared.options.adopt_existing) {
     HF_ASSIGN_OR_RETURN(prepared.plan, PlanOf(prepared));
   }
@@ -146,8 +147,7 @@ Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
   return all;
 }
 
-// The handlers were finalized first, so that the digests cover their final
-// files.
+// The handlers were finalized before, so the digests cover their final files.
 Status WritePrepared(const PreparedSave& prepared,
                      const std::vector<CommitFuture>& futures) {
   const Stopwatch begun;

@@ -1,5 +1,5 @@
 // Saves an item: first checks what must be refused, then calls the handlers,
-// then the engine.
+// and then the engine.
 //
 // Thread-safety: one call at a time on one directory.
 // Ownership: a PreparedSave owns what it needs, or borrows the item's arrays if
@@ -33,21 +33,21 @@ struct PreparedSave {
   std::optional<SavePlan> plan;
 };
 
-// Checks everything that can be checked without writing. With `is_async` takes
-// a snapshot, if the limit on its memory allows that.
+// Checks everything that can be checked without writing. With `is_async`, also
+// takes a snapshot, if it is within the limit on its memory.
 Result<std::shared_ptr<PreparedSave>> PrepareSave(
     const PyTreeSettings& settings, const std::string& directory,
     const PyTreeSaveArgs& args, std::optional<ProcessPart> part = std::nullopt,
     bool is_async = false);
 
-// Calls each handler of the groups, if this process is the one that does, in a
-// directory without an earlier item; returns the handlers' futures. On failure
-// waits for the calls begun before.
+// Removes an earlier item from the directory, and calls each handler of the
+// groups. Returns the handlers' futures; none if this process is not the
+// primary one. On failure, first waits for the calls that were begun.
 Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
                                                   bool is_primary = true);
 
-// Waits for `futures` and writes the rest. Called by the one process that
-// completes the item, which finalizes the handlers first.
+// Waits for `futures` and writes the rest of the item. Called by the one
+// process that completes the item, after it has finalized the handlers.
 Status WritePrepared(const PreparedSave& prepared,
                      const std::vector<CommitFuture>& futures);
 

@@ -177,15 +177,15 @@ TEST(SaveRestore, RichTypesComeBack) {
       ReadTestFile(scratch / "_METADATA"),
       HasSubstr(
           R"("value_metadata_tree": "{\"e\": {\"category\": \"custom\", \"clazz\": \"ValueMetadataEntry\", \"data\": {\"value_type\": \"List\", \"skip_deserialize\": true}}, \"j\": {\"category\": \"custom\", \"clazz\": \"ValueMetadataEntry\", \"data\": {\"value_type\": \"jax.Array\", \"skip_deserialize\": false, \"write_shape\": [2]}})"));
-  // A handler without rich types reads these files as it always did.
+  // A handler without rich types reads these files, too.
   const auto plain = MakeHandler()->Restore(scratch.path());
   ASSERT_TRUE(plain.ok()) << plain.status().ToString();
   EXPECT_EQ(plain->Find("t")->kind(), NodeKind::kList);
   EXPECT_EQ(plain->Find("t")->children()[1].kind(), NodeKind::kDict);
 }
 
-// `_METADATA` says that arrays are in a database, so no directories are looked
-// up.
+// `_METADATA` says that arrays are in a database, so the message does not look
+// for directories.
 TEST(SaveRestore, ALostDatabaseIsNamedAsOrbaxNamesIt) {
   const ScratchDirectory scratch;
   ASSERT_TRUE(
@@ -193,7 +193,7 @@ TEST(SaveRestore, ALostDatabaseIsNamedAsOrbaxNamesIt) {
   for (const char* file : {"manifest.ocdbt", "_HOLDFAST_DIGESTS"}) {
     std::filesystem::remove(scratch / file);
   }
-  // With the processes' parts it would count as an unfinished save.
+  // With the processes' parts, the item would count as an unfinished save.
   std::filesystem::remove_all(scratch / "ocdbt.process_0");
   EXPECT_EQ(MakeHandler()->Restore(scratch.path()).status().ToString(),
             "INVALID_ARGUMENT: NOT_FOUND: Error opening \"zarr\" driver: "

@@ -12,10 +12,10 @@ namespace holdfast {
 namespace {
 
 constexpr double kBytesPerGb = 1e9;
-constexpr double kGbMax = 9e9;  // fits int64 as bytes
+constexpr double kGbMax = 9e9;  // in bytes it fits int64
 
 Result<int64_t> BytesOfGb(double gb) {
-  // NaN is not positive either.
+  // The comparison is false for NaN, which is refused too.
   if (!(gb * kBytesPerGb >= 1)) {
     const double bytes = std::max(-kGbMax, gb) * kBytesPerGb;
     return InvalidArgumentError(

@@ -27,7 +27,8 @@ struct PyTreeSettings {
 Result<PyTreeSettings> MakePyTreeSettings(
     PyTreeCheckpointHandlerOptions options);
 
-// The limit of a save that begins now: "auto" depends on the free memory.
+// Returns the limit of a save that begins now. "auto" depends on the free
+// memory.
 std::optional<int64_t> TransferBytesMax(const PyTreeSettings& settings);
 
 RunOptions RunWithin(std::optional<int64_t> in_flight_bytes_max);

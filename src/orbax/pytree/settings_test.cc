@@ -1,4 +1,4 @@
-// Options that are refused, and the settings that others result in.
+// Options that are refused, and the settings that valid options result in.
 #include "orbax/pytree/settings.h"
 
 #include <gmock/gmock.h>

@@ -13,16 +13,16 @@
 namespace holdfast {
 namespace {
 
-// One thread copies this much of a contiguous array at a time: large enough
-// that distributing it costs nothing, small enough that one large array keeps
-// all threads busy.
+// One thread copies this much of a contiguous array at a time. It is large
+// enough that distributing it costs nothing, and small enough that one large
+// array keeps all threads busy.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
 struct PlannedCopy {
   ConstArrayView source;
   ArrayView target;
   bool is_first = false;
-  // The part to copy of a contiguous array; byte_count 0 means all of it.
+  // The part of a contiguous array to copy; byte_count 0 means all of it.
   size_t offset = 0;
   size_t byte_count = 0;
 
@@ -55,8 +55,8 @@ class SnapshotPlanner {
 
   const Status& status() const { return status_; }
   std::vector<PlannedCopy> TakeCopies() {
-    // Stable: within each class, copies stay in the order of the memory they
-    // read.
+    // The sort is stable: within each class, copies stay in the order of the
+    // memory that they read.
     std::stable_sort(copies_.begin(), copies_.end(),
                      [](const PlannedCopy& a, const PlannedCopy& b) {
                        return a.is_first > b.is_first;
@@ -100,7 +100,7 @@ class SnapshotPlanner {
     }
   }
 
-  // Leaves with equal layouts share their traits.
+  // Returns the leaf's traits. Leaves with equal traits share one copy.
   std::shared_ptr<const ArrayTraits> TraitsOf(const Tree& leaf) {
     if (traits_ == nullptr || !(*traits_ == leaf.array_traits())) {
       traits_ = std::make_shared<const ArrayTraits>(leaf.array_traits());

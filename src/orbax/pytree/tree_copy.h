@@ -1,5 +1,5 @@
 // Copies a tree's arrays for a save that continues while the program changes
-// them.
+// the originals.
 //
 // Thread-safety: pure functions of the tree; all threads make the copy.
 // Ownership: the result shares only immutable arrays with the tree. Units:
@@ -14,11 +14,12 @@
 
 namespace holdfast {
 
-// The bytes that Snapshot would copy.
+// Returns the number of bytes that Snapshot would copy.
 uint64_t ArrayBytes(const Tree& tree, const IsImmutableFn& is_immutable = {});
 
-// `is_first` (may be empty) says which leaves are copied before all others;
-// `is_immutable` (may be empty), which are not copied.
+// Returns a copy of the tree. `is_first` (may be empty) selects the leaves that
+// are copied before all others. Leaves for which `is_immutable` (may be empty)
+// returns true are not copied, but shared.
 // REQUIRES: at most kTreeDepthMax levels.
 Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first,
                       const IsImmutableFn& is_immutable = {});

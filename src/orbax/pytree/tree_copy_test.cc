@@ -30,7 +30,7 @@ TEST(Snapshot, OwesNothingToTheMemoryOfMutableArrays) {
   EXPECT_EQ(Elements(want.Find("jax")->array()), std::vector<float>(6, 1));
 }
 
-// Copied in pieces, of which the last is smaller.
+// The array is copied in pieces, and the last piece is smaller.
 TEST(Snapshot, LargeArraysAreCopiedToTheLastByte) {
   const Tree tree = Tree::Dict({{"w", Iota({3, 1000, 1001})}});
   EXPECT_EQ(*Snapshot(tree, {}), tree);

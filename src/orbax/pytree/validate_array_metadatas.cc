@@ -52,7 +52,7 @@ std::string Process(int process) {
   return "process_index=" + std::to_string(process);
 }
 
-// Names in `a` that `b` lacks, sorted.
+// Returns the names in `a` that `b` lacks, sorted.
 std::vector<std::string> Missing(const Rows& a, const Rows& b) {
   std::set<std::string_view> known;
   for (const SerializedArrayMetadata& row : b) known.insert(row.param_name);
@@ -63,7 +63,7 @@ std::vector<std::string> Missing(const Rows& a, const Rows& b) {
   return {missing.begin(), missing.end()};
 }
 
-// "3 params: {'a', 'b'}."
+// Returns a text that ends with "3 params: {'a', 'b'}.".
 std::string MissingText(int process, const std::vector<std::string>& names) {
   std::string text = Process(process) + " is missing " +
                      std::to_string(names.size()) + " params: {";
@@ -115,7 +115,7 @@ std::string PrngImplText(const std::string& ext_metadata) {
   return impl.is_string() ? impl.get<std::string>() : PythonJsonText(impl);
 }
 
-// Formats a JSON text as Python would: "{'random_key_impl': 'fry'}".
+// Formats JSON as Python would: "{'random_key_impl': 'fry'}".
 std::string PythonReprOfJson(const std::string& text) {
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
   if (json.is_null() || json.is_discarded()) return "None";
@@ -136,12 +136,12 @@ std::string PythonReprOfJson(const std::string& text) {
   return repr.empty() ? "{}" : repr + "}";
 }
 
-// The name of the Python class: "NoneType" and the like.
+// Returns the name of the JSON type.
 std::string_view TypeOfJson(const std::string& text) {
   return nlohmann::ordered_json::parse(text, nullptr, false).type_name();
 }
 
-// One field of one parameter in two processes.
+// The values of a parameter's field in two processes.
 struct FieldPair {
   std::string_view what;
   const std::string& param_name;
@@ -160,7 +160,8 @@ Status CheckField(const ProcessRows& reference, const ProcessRows& other,
 
 using RowsByName = std::map<std::string_view, const SerializedArrayMetadata*>;
 
-// If a parameter has several rows, the last one counts.
+// Returns the rows by name. If a parameter has several rows, the last row
+// counts.
 RowsByName ByName(const Rows& rows) {
   RowsByName by_name;
   for (const SerializedArrayMetadata& row : rows)
@@ -188,7 +189,7 @@ Status CheckRow(const ProcessRows& reference, const ProcessRows& other,
                  PythonReprOfJson(same.ext_metadata),
                  PythonReprOfJson(row.ext_metadata));
   }
-  // The two are swapped, as in Orbax.
+  // Orbax passes these two in the opposite order, so this does too.
   return check(
       "ArrayMetadata Store contains different ext_metadata.random_key_impl for",
       PrngImplText(row.ext_metadata), PrngImplText(same.ext_metadata));

@@ -91,7 +91,7 @@ TEST(Finalize, GivesTheRowsOfAllProcessesToTheValidator) {
   EXPECT_EQ(seen[0][0].param_name, "j");
   EXPECT_EQ(seen[0][0].write_shape, Shape({4}));
   EXPECT_EQ(seen[1][0].param_name, "k");
-  // The default validator sees that they differ, unless each process saves for
+  // The default validator reports the difference, unless each process saves for
   // itself.
   EXPECT_EQ(MakeHandler()->Finalize(scratch.path()).code(),
             StatusCode::kInvalidArgument);

@@ -44,7 +44,7 @@ class ItemArgs {
   std::set<TreePath> stored_;
 };
 
-// A rule, and for each original key the item's key that it produces.
+// A rule, and the item's key that it produces from each original key.
 class BackwardRule {
  public:
   BackwardRule(Rule rule, const FlatDict& item)
@@ -58,7 +58,8 @@ class BackwardRule {
 
   Rule& rule() { return rule_; }
 
-  // The first key of the item; null if it has none.
+  // Returns the first key of the item that the rule produces from `key`, or
+  // null.
   Result<const TreePath*> OutputOf(const std::string& key) {
     if (!is_matched_) {
       is_matched_ = true;
@@ -66,7 +67,8 @@ class BackwardRule {
     }
     const auto output = output_of_.find(key);
     if (output != output_of_.end()) return output->second;
-    // Applies to the keys that no earlier rule found.
+    // Matching stopped at an invalid key. Only keys that were found before it
+    // have outputs.
     if (!error_.ok()) return error_;
     return static_cast<const TreePath*>(nullptr);
   }
@@ -150,7 +152,8 @@ class Planner {
     return std::optional<AnyRestoreArgs>();
   }
 
-  // Every pattern is tried, so that an invalid one is refused wherever it is.
+  // Returns whether a fallback rule matches the key. Tries all patterns, so
+  // that an invalid pattern is always refused.
   Result<bool> IsFallback(const std::string& key) {
     bool is_fallback = false;
     for (BackwardRule& rule : rules_) {

@@ -1,4 +1,4 @@
-// One rule of Transforms, ready to be tried on keys.
+// A rule of Transforms, ready to be matched with keys.
 //
 // Thread-safety: one thread at a time. Ownership: borrows the transform.
 // Errors: those of Regex, prefixed with "transform 'PATTERN': ".
@@ -53,7 +53,7 @@ class Rule {
   LazyRegex regex_;
 };
 
-// InvalidArgument for a rule that contradicts itself.
+// Returns the rules. InvalidArgument for a rule that contradicts itself.
 Result<std::vector<Rule>> MakeRules(const Transforms& transforms);
 
 }  // namespace holdfast

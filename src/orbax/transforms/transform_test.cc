@@ -149,7 +149,8 @@ TEST(CheckTransform, RefusesFieldsThatExcludeEachOther) {
 
 AnyRestoreArgs As(DType dtype) { return RestoreArgs{.dtype = dtype}; }
 
-// The dtype that each stored leaf is read as, or "-".
+// Returns the dtype as which each stored leaf is read, or "-" if it is not
+// read.
 std::string Plan(const std::vector<TreePath>& stored, const Tree& item,
                  const Transforms& rules, const RestoreArgsMap* args,
                  bool default_to_original = true) {

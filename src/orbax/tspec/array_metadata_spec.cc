@@ -28,7 +28,7 @@ Status CannotCreate(const std::string& why) {
 
 Json CompleteCodecs(const Json& codecs);
 
-// Adds the members that a spec may leave out but stored metadata may not.
+// Adds the members that a spec may leave out, but stored metadata may not.
 Json CompleteCodec(Json codec) {
   const Json* const name = Find(codec, "name");
   if (name == nullptr) return codec;
@@ -58,8 +58,8 @@ bool IsNamed(const Json& codec, std::string_view name) {
   return found != nullptr && *found == name;
 }
 
-// A chain has one codec that converts an array to bytes: `bytes`, unless it
-// names another.
+// Completes a chain of codecs. Exactly one codec converts an array to bytes. If
+// the chain names none, it is `bytes`.
 Json CompleteCodecs(const Json& codecs) {
   if (!codecs.is_array()) return codecs;
   Json complete = Json::array();
@@ -123,8 +123,8 @@ Result<Shape> ShapeOf(const ArrayConstraints& constraints) {
   return InMember("shape", zarr::ReadShape(shape, 0));
 }
 
-// All members that TensorStore writes for an array if only shape and dtype are
-// specified.
+// Returns all members that TensorStore writes for an array of which only shape
+// and dtype are specified.
 Result<Json> Template(int zarr_format, const Shape& shape, DType dtype) {
   Shape chunk_shape = shape;
   for (int64_t& extent : chunk_shape) extent = std::max<int64_t>(extent, 1);

@@ -2,7 +2,7 @@
 // new array, and checks an existing array against it.
 //
 // Thread-safety: pure functions. Units: elements.
-// Errors: InvalidArgument for metadata that are contradictory or incomplete,
+// Errors: InvalidArgument for metadata that is contradictory or incomplete,
 // FailedPrecondition `Expected "shape" of [5] but received: [4]`.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace holdfast::spec {
 
-// A spec's requirements for an array; a null member requires nothing.
+// A spec's requirements for an array. A null member requires nothing.
 struct ArrayConstraints {
   int zarr_format = 2;
   std::optional<DType> dtype;
@@ -27,7 +27,8 @@ Status CheckConstraints(const ArrayConstraints& constraints);
 Result<zarr::ArrayMetadata> CompleteMetadata(
     const ArrayConstraints& constraints);
 
-// `text` is the stored document, from which `stored` was parsed.
+// Checks an existing array. `text` is the stored document, and `stored` is its
+// parsed form.
 Status CheckStored(const ArrayConstraints& constraints, std::string_view text,
                    const zarr::ArrayMetadata& stored);
 

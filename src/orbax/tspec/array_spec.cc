@@ -1,4 +1,4 @@
-// ArrayReadSpec, ArrayWriteSpec and the zarr metadata in them.
+// ArrayReadSpec, ArrayWriteSpec, and the zarr metadata in them.
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -14,7 +14,7 @@ namespace {
 
 using spec::OrderedJson;
 
-// TensorStore's defaults, written out.
+// TensorStore's defaults, which the specs state explicitly.
 constexpr int kZarr2ZstdLevel = 1;
 constexpr int kZarr3ZstdLevel = 3;
 
@@ -25,7 +25,7 @@ OrderedJson BytesCodec() {
   return codec;
 }
 
-// A null `zstd` means without compression.
+// Returns a sharding codec. A null `zstd` means no compression.
 OrderedJson ShardingCodec(const Shape& chunk_shape, const OrderedJson& zstd) {
   OrderedJson codecs = OrderedJson::array({BytesCodec()});
   if (!zstd.is_null()) codecs.push_back(zstd);

@@ -1,4 +1,4 @@
-// Drivers gcs, s3 and http.
+// The drivers gcs, s3 and http.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -60,8 +60,8 @@ Status ReadOptionalString(const Json& object, std::string_view name,
   return Status();
 }
 
-// Checks a context resource: an object, or the name of one, whose defaults
-// apply here.
+// Reads a context resource: an object, or the name of a resource, for which the
+// defaults apply here.
 Status ReadUserProject(const Json& object, KvStoreSpec& spec) {
   const Json* const member = Find(object, "gcs_user_project");
   if (member == nullptr || !member->is_object()) return Status();
@@ -69,7 +69,7 @@ Status ReadUserProject(const Json& object, KvStoreSpec& spec) {
                   ReadOptionalString(*member, "project_id", spec.user_project));
 }
 
-// The kind of credentials; each kind is looked up in its usual places.
+// Reads the kind of credentials. Each kind is looked up in its usual places.
 Status ReadCredentials(const Json& object, KvStoreSpec& spec) {
   const Json* const member = Find(object, "aws_credentials");
   if (member == nullptr || !member->is_object()) return Status();
@@ -98,7 +98,7 @@ Status CheckBaseUrl(const std::string& url) {
   return InvalidArgumentError("Invalid HTTP URL: \"" + RedactUrl(url) + "\"");
 }
 
-// "https://host/a" with path "b" is "https://host" with path "/a/b".
+// Makes "https://host" with path "/a/b" of "https://host/a" with path "b".
 Status SplitBaseUrl(KvStoreSpec& spec) {
   HF_RETURN_IF_ERROR(CheckBaseUrl(spec.base_url));
   const size_t authority = spec.base_url.find("://") + 3;
@@ -136,7 +136,7 @@ bool HasOwnOptions(const KvStoreSpec& spec) {
 }
 
 // Buckets that were opened with their own options. They stay open, because the
-// specs of all arrays of a checkpoint have equal options.
+// specs of all arrays of a checkpoint have the same options.
 class OwnBuckets {
  public:
   Result<std::shared_ptr<Bucket>> Open(const std::string& root,
@@ -170,7 +170,7 @@ class OwnBuckets {
 };
 
 OwnBuckets& TheOwnBuckets() {
-  // Never destroyed, because threads of its buckets may run until the process
+  // Never destroyed, because the buckets' threads may run until the process
   // ends.
   static OwnBuckets* const buckets = new OwnBuckets;
   return *buckets;
@@ -181,7 +181,8 @@ std::string RootUrl(const KvStoreSpec& spec) {
   return (spec.driver == "gcs" ? "gs://" : "s3://") + spec.bucket;
 }
 
-// An http path is unescaped here, a URL is not.
+// Returns the URL of a directory. An http path is not yet escaped, and a URL
+// is.
 std::string UrlOfDirectory(const KvStoreSpec& spec,
                            std::string_view directory) {
   const std::string path =
@@ -230,7 +231,7 @@ Status ParseS3(const Json& object, KvStoreSpec& spec) {
       ReadOptionalBool(object, "requester_pays", spec.requester_pays));
   HF_RETURN_IF_ERROR(
       AtMember("aws_credentials", ReadCredentials(object, spec)));
-  // Ignored: every writer here specifies the condition that its write needs.
+  // Ignored, because every write here has the condition that it needs.
   bool use_conditional_write = true;
   HF_RETURN_IF_ERROR(
       ReadOptionalBool(object, "use_conditional_write", use_conditional_write));
@@ -238,7 +239,7 @@ Status ParseS3(const Json& object, KvStoreSpec& spec) {
     return RefuseMember("s3", "host_header");
   }
   if (spec.bucket.empty()) {
-    // The bucket would be part of the host name.
+    // The bucket would have to be part of the host name.
     return RefuseMember("s3", "endpoint without bucket");
   }
   return zarr::CheckMembers(
@@ -264,7 +265,7 @@ Status ParseHttp(const Json& object, KvStoreSpec& spec) {
   HF_RETURN_IF_ERROR(AtMember("base_url", SplitBaseUrl(spec)));
   HF_RETURN_IF_ERROR(CheckResources(
       object, {"context", "http_request_concurrency", "http_request_retries"}));
-  // Headers would hold secrets, which must not be in a spec.
+  // Headers could hold secrets, which must not be in a spec.
   const Json* const headers = Find(object, "headers");
   if (headers != nullptr && !(headers->is_array() && headers->empty())) {
     return RefuseMember("http", "headers");
@@ -281,7 +282,7 @@ Status HttpsUrl(std::string_view rest, KvStoreSpec& spec) {
   return WebUrl("https", rest, spec);
 }
 
-// As for files, the store's root is the directory of the path.
+// Opens the store at the directory of the path, as OpenFile does.
 Result<OpenedKvStore> OpenRemote(const KvStoreSpec& spec,
                                  const OpenSpecOptions& /*options*/) {
   std::string_view path = spec.path;

@@ -40,7 +40,8 @@ class CastHandle final : public SpecHandle {
   }
 
   Status ReadInto(const Shape& origin, const ArrayView& target) const override {
-    // A cast converts through its own dtype, whatever the target's dtype is.
+    // The elements are first converted to the cast's dtype, and then to the
+    // target's.
     if (target.dtype == dtype_) return base_->ReadInto(origin, target);
     HF_ASSIGN_OR_RETURN(const Array cast, Read(origin, target.shape));
     ConvertStrided(cast.view(), target);

@@ -1,4 +1,4 @@
-// The kinds of SpecHandle: a zarr array, a cast over another handle, a member
+// The kinds of SpecHandle: a zarr array, a cast of another handle, and a member
 // of a JSON document.
 //
 // Thread-safety, errors: as in holdfast/orbax/open_spec.h. Ownership: handles
@@ -22,7 +22,7 @@ struct OpenMode {
   bool delete_existing = false;
   bool assume_metadata = false;
 };
-// The default is "open", unless the spec has "create".
+// Returns the mode. The default is "open", unless the spec has "create".
 Result<OpenMode> CheckMode(const std::optional<bool>& open,
                            const std::optional<bool>& create,
                            bool delete_existing, bool assume_metadata);
@@ -45,7 +45,7 @@ struct JsonMemberSpec {
   KvStoreSpec kvstore;  // of the document
   std::string pointer;
 };
-// InvalidArgument for a string that is not a JSON Pointer.
+// Returns InvalidArgument for a string that is not a JSON Pointer.
 Status CheckJsonPointer(const std::string& pointer);
 Result<std::unique_ptr<SpecHandle>> OpenJsonMember(
     const JsonMemberSpec& spec, const OpenSpecOptions& options);

@@ -11,8 +11,8 @@ namespace {
 
 using zarr::Json;
 
-// The names on the path to the member, with "~1" and "~0" decoded to "/" and
-// "~".
+// Returns the names on the path to the member, with "~1" and "~0" decoded to
+// "/" and "~".
 std::vector<std::string> Tokens(std::string_view pointer) {
   std::vector<std::string> tokens;
   for (size_t at = 0; at < pointer.size(); ++at) {
@@ -27,7 +27,7 @@ std::vector<std::string> Tokens(std::string_view pointer) {
   return tokens;
 }
 
-// The pointer up to and including its first `token_count` names.
+// Returns the pointer up to and including its first `token_count` names.
 std::string Prefix(std::string_view pointer, size_t token_count) {
   size_t end = 0;
   for (size_t i = 0; i < token_count; ++i) {
@@ -72,7 +72,7 @@ class JsonMember {
     return value;
   }
 
-  // Creates missing objects along the path.
+  // Sets the member. Creates missing objects along the path.
   Status Set(Json value, Json& document) const {
     Json* place = &document;
     for (size_t i = 0; i < tokens_.size(); ++i) {
@@ -165,7 +165,8 @@ class JsonHandle final : public SpecHandle {
     return text.status().WithContext("Error reading " + Place());
   }
 
-  // Reads, changes and replaces the complete document.
+  // Writes the member: reads the complete document, changes it, and replaces
+  // it.
   Status WriteJson(std::string_view text) override {
     HF_ASSIGN_OR_RETURN(Json value,
                         zarr::ParseJson(text, StatusCode::kInvalidArgument));

@@ -1,8 +1,8 @@
-// The drivers of key-value stores: how each parses its members and its URL, and
-// opens. kvstore_spec.cc has the table of drivers.
+// The drivers of key-value stores: each driver's parser for JSON members, its
+// parser for URLs, and how it opens. kvstore_spec.cc has the table of drivers.
 //
 // Thread-safety, errors: as in kvstore_spec.h. A parser gets an object that
-// names the driver; a URL parser gets what follows "scheme://".
+// names the driver; a URL parser gets the part after "scheme://".
 #pragma once
 
 #include <initializer_list>
@@ -17,9 +17,9 @@ namespace holdfast::spec {
 Status ReadPath(const zarr::Json& object, KvStoreSpec& spec);
 Status ReadOptionalBool(const zarr::Json& object, std::string_view name,
                         bool& value);
-// Checks members that name resources, which limit concurrency in TensorStore;
-// here RunOptions does. A resource is an object, or a reference to one
-// ("cache_pool#ocdbt").
+// Checks members that name resources. In TensorStore, resources limit
+// concurrency; here, RunOptions limits it. A resource is an object, or the name
+// of a resource ("cache_pool#ocdbt").
 Status CheckResources(const zarr::Json& object,
                       std::initializer_list<std::string_view> names);
 
@@ -33,7 +33,7 @@ Status MemoryUrl(std::string_view rest, KvStoreSpec& spec);
 Result<OpenedKvStore> OpenMemory(const KvStoreSpec& spec,
                                  const OpenSpecOptions& options);
 
-// TensorStore's defaults, for what a config does not specify.
+// Returns TensorStore's defaults, for what a config does not specify.
 ocdbt::BulkWriteOptions DefaultWriteOptions();
 Status ParseOcdbt(const zarr::Json& object, KvStoreSpec& spec);
 Result<OpenedKvStore> OpenOcdbt(const KvStoreSpec& spec,

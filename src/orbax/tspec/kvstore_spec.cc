@@ -34,7 +34,7 @@ constexpr Driver kDrivers[] = {
     {"http", "http", ParseHttp, HttpUrl, OpenRemote},
     {"http", "https", ParseHttp, HttpsUrl, OpenRemote},
 };
-// Names that TensorStore supports, and this release does not.
+// Drivers that TensorStore supports, and holdfast does not.
 constexpr std::string_view kLaterDrivers[] = {"gcs_grpc",
                                               "kvstack",
                                               "neuroglancer_uint64_sharded",

@@ -1,6 +1,6 @@
-// KvStoreSpec: a key-value store's spec, parsed and checked, and the store that
-// it opens. The drivers are listed in one table (kvstore_spec.cc); those that
-// cannot be opened are refused by name.
+// KvStoreSpec: a parsed and checked spec of a key-value store, and the store
+// that it opens. kvstore_spec.cc has the table of drivers. Drivers that cannot
+// be opened are refused by name.
 //
 // Thread-safety: values; Open may run concurrently. Ownership: an opened store
 // shares what it needs. Units: bytes.
@@ -25,9 +25,11 @@ struct KvStoreSpec {
   std::string driver;
   std::string path;    // prefix of every key
   std::string bucket;  // gcs and s3
-  // Driver http: the URL up to its path, which is in `path` from its '/' on.
+  // Driver http: the URL up to its path. `path` has the URL's path, from '/'
+  // on.
   std::string base_url;
-  // Drivers gcs and s3; empty: from the process's settings and environment.
+  // Drivers gcs and s3. Empty values come from the process's settings and
+  // environment.
   std::string endpoint;
   std::string region;
   std::string profile;
@@ -44,7 +46,7 @@ struct KvStoreSpec {
   OrderedJson ToJson() const;
 };
 
-// Accepts an object or a URL.
+// Parses an object or a URL.
 Result<KvStoreSpec> ParseKvStore(const zarr::Json& value);
 
 // Returns the same store with its path as a directory.
@@ -54,7 +56,7 @@ struct OpenedKvStore {
   std::shared_ptr<Store> store;
   std::string prefix;  // of keys, in the store
   WriteOptions write;
-  // Makes all writes so far visible, down to the lowest store.
+  // Makes all writes until now visible, down to the lowest store.
   std::function<Status()> commit;
 };
 Result<OpenedKvStore> OpenStore(const KvStoreSpec& spec,

@@ -19,7 +19,8 @@ constexpr std::string_view kSplitValuePrefix = "ocdbt_data/";
 constexpr std::string_view kSplitNodePrefix = "ocdbt_meta/";
 constexpr std::string_view kTemporaryNodePrefix = "ocdbt_tmp_meta/";
 
-// Orbax builds specs for gs:// only; those for s3:// are built in the same way.
+// Returns whether the path is in a bucket. Orbax builds specs only for gs://;
+// here, specs for s3:// are built in the same way.
 bool IsBucketPath(std::string_view path) {
   return path.starts_with(kGcsPrefix) || path.starts_with(kS3Prefix);
 }
@@ -31,8 +32,9 @@ void ReplaceAll(std::string_view from, std::string_view to, std::string& text) {
   }
 }
 
-// Normalizing turns "gs://" into "gs:/". As in Orbax, gs:/ is corrected
-// wherever it occurs; s3:/ only at the beginning of a path.
+// Normalizes a path or URL. Normalizing turns "gs://" into "gs:/". As in Orbax,
+// this is corrected wherever gs:/ occurs; s3:/ is corrected only at the
+// beginning.
 std::string NormalizeDirectory(const std::string& directory) {
   std::string path = NormalizePath(directory);
   ReplaceAll("gs:/", kGcsPrefix, path);
@@ -43,7 +45,7 @@ std::string NormalizeDirectory(const std::string& directory) {
   return path;
 }
 
-// The URL's path ends where a query or a fragment starts.
+// Returns the spec of a URL. The path ends where a query or a fragment starts.
 Result<OrderedJson> BucketKvstore(const std::string& url) {
   const bool is_gcs = url.starts_with(kGcsPrefix);
   std::string_view rest = std::string_view(url).substr(kGcsPrefix.size());
@@ -69,13 +71,13 @@ Result<OrderedJson> BucketKvstore(const std::string& url) {
 
 struct OcdbtParts {
   OrderedJson base;
-  OrderedJson manifest;      // null: with the base
+  OrderedJson manifest;      // null: as `base`
   std::string node_prefix;   // empty: the default
   std::string value_prefix;  // empty: the default
 };
 
-// Data files need no rename; the manifest is replaced atomically, so it has its
-// own spec.
+// Gives the manifest its own spec, because it is replaced atomically. Data
+// files need no rename.
 void SplitFileBase(OcdbtParts& parts) {
   if (parts.base["driver"] != kFileDriver) return;
   std::string path = parts.base["path"].get<std::string>();
@@ -86,7 +88,7 @@ void SplitFileBase(OcdbtParts& parts) {
 }
 
 // Routes nodes and manifest to the temporary directory with a stack of two
-// stores: the second takes all keys with one prefix.
+// stores. The second store takes all keys with one prefix.
 Status RouteToTemporary(const KvstoreTspecOptions& options, OcdbtParts& parts) {
   const auto& context = options.ocdbt_temporary_metadata_context;
   const auto& write = options.ocdbt_write_options;
@@ -181,8 +183,8 @@ Result<OrderedJson> OcdbtKvstore(std::string directory,
   if (options.name) kvstore["path"] = *options.name;
   kvstore["cache_pool"] = "cache_pool#ocdbt";
   if (!IsRemote(kvstore)) return kvstore;
-  // Neighbouring reads are joined, because requests are what costs most on
-  // object stores.
+  // Neighboring reads are joined, because on object stores, requests cost the
+  // most.
   kvstore["experimental_read_coalescing_threshold_bytes"] = 1000000;
   kvstore["experimental_read_coalescing_merged_bytes"] = 500000000000;
   kvstore["experimental_read_coalescing_interval"] = "1ms";

@@ -1,4 +1,4 @@
-// Building blocks for the public builders of key-value store specs.
+// Functions from which the public builders of key-value store specs are made.
 //
 // Thread-safety: pure functions, apart from the environment variable
 // TENSORSTORE_GCS_BACKEND. Units: bytes. Errors: as in holdfast/orbax/spec.h.
@@ -14,13 +14,14 @@
 
 namespace holdfast::spec {
 
-// As Python's os.path.normpath.
+// Works like Python's os.path.normpath.
 std::string NormalizePath(std::string_view path);
-// As os.path.join of two.
+// Works like os.path.join with two paths.
 std::string JoinPaths(std::string_view first, std::string_view second);
 
 bool IsRemote(const OrderedJson& tspec);
-// The default for the maximum size of a data file, which is smaller on gs://.
+// Returns the default for the maximum size of a data file. It is smaller on
+// gs://.
 int64_t DefaultDataFileBytes(const OrderedJson* kvstore_tspec);
 
 Status AddWriteOptions(std::optional<int64_t> target_data_file_size,

@@ -27,9 +27,9 @@ Status ListedStore::DropList() {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Store> parent =
       Place(ParentDirectory(directory_)).OpenStore();
-  // Done before the first write, so that a crash in between cannot leave a list
-  // that contradicts the bytes. The list is in the directory itself or, for one
-  // parameter's directory, in the item above.
+  // Removed before the first write, so that a crash in between cannot leave a
+  // list that contradicts the bytes. The list is in the directory itself or,
+  // for a parameter's directory, in the item above.
   for (Store* const store : {store_.get(), parent.get()}) {
     const Status found = store->Stat(kDigestFile).status();
     if (found.code() == StatusCode::kNotFound) continue;
@@ -37,8 +37,8 @@ Status ListedStore::DropList() {
     HF_RETURN_IF_ERROR(DropDigests(*store));
     break;
   }
-  // Set only now: until the list is removed, other threads must wait at the
-  // mutex and not write.
+  // Set only now, so that other threads wait for the mutex, and do not write
+  // until the list is removed.
   is_written_.store(true, std::memory_order_release);
   return Status();
 }

@@ -1,10 +1,12 @@
-// ListedStore: a directory that a spec opens. Its bytes are checked against the
-// `_HOLDFAST_DIGESTS` next to them until something is written.
+// ListedStore: a directory that a spec opens. Until something is written, its
+// bytes are checked against the `_HOLDFAST_DIGESTS` next to them.
 //
 // A spec may point into a checkpoint: to an item's database, or to the
-// directory of one of its parameters. The list is looked up at the first read.
-// A write invalidates the list, so the list is removed first, as by any handler
-// that writes into a checkpoint; later reads use the plain store.
+// directory of one of its parameters. The list of digests is looked up at the
+// first read. A write makes the list invalid, so the list is removed before it,
+// as any handler does that writes into a checkpoint. Later reads use the plain
+// store.
+//
 // Thread-safety: any thread. Ownership: owns its stores. Units: bytes.
 // Errors: those of the store and of engine/check/checked_store.h.
 #pragma once
@@ -57,15 +59,15 @@ class ListedStore final : public Store {
   Status Flush() override { return store_->Flush(); }
 
  private:
-  // The store to read from; it is checked until something is written.
+  // Returns the store to read from. It is checked until something is written.
   Result<std::shared_ptr<Store>> Reader();
-  // Removes the list; call it before anything is written.
+  // Removes the list. Must be called before anything is written.
   Status DropList();
 
   const std::shared_ptr<Store> store_;
   const std::string directory_;
   std::mutex mutex_;
-  std::shared_ptr<Store> reader_;  // null until a list was looked up
+  std::shared_ptr<Store> reader_;  // null until the list was looked up
   std::atomic<bool> is_written_{false};
 };
 

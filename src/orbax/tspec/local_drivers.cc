@@ -1,4 +1,4 @@
-// Drivers file and memory, and what all drivers share.
+// The drivers file and memory, and functions that all drivers share.
 #include <utility>
 
 #include "ground/base/status_macros.h"
@@ -91,7 +91,7 @@ Status FileUrl(std::string_view rest, KvStoreSpec& spec) {
   return InvalidArgumentError("file URLs have no host: want file:///...");
 }
 
-// The store's root is the directory of the path; the part after its last '/'
+// Opens the store at the directory of the path. The part after the last '/'
 // becomes a prefix of keys.
 Result<OpenedKvStore> OpenFile(const KvStoreSpec& spec,
                                const OpenSpecOptions& /*options*/) {

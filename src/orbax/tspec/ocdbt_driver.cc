@@ -1,4 +1,4 @@
-// Driver ocdbt.
+// The driver ocdbt.
 #include <limits>
 #include <set>
 #include <utility>
@@ -99,9 +99,10 @@ bool IsSamePlace(const KvStoreSpec& a, const KvStoreSpec& b) {
   return IsSamePlace(*a.base, *b.base);
 }
 
-// TensorStore accepts two specs because data files may be written without a
-// rename and the manifest may not. Here each object is written as it needs to
-// be, so both must name the same place.
+// Reads `base` and `manifest`. TensorStore accepts two specs, because data
+// files may be written without a rename, and the manifest may not. Here each
+// object is written in the way it needs, so both specs must name the same
+// place.
 Status ReadBase(const Json& object, KvStoreSpec& spec) {
   const Json* const base = Find(object, "base");
   if (base == nullptr) {
@@ -187,8 +188,8 @@ Result<OpenedKvStore> OpenOcdbt(const KvStoreSpec& spec,
       ocdbt::PendingStore::Open(base.store, base.prefix, write, open));
   OpenedKvStore opened;
   opened.prefix = spec.path;
-  // Commits from the top down: the base must not become visible before the
-  // entries that this database puts into it.
+  // This database commits before its base, because the base must not become
+  // visible without the entries that this database adds to it.
   opened.commit = [store, commit_base = base.commit] {
     HF_RETURN_IF_ERROR(store->Commit());
     return commit_base();

@@ -18,7 +18,7 @@ using zarr::Find;
 using zarr::InMember;
 using zarr::Json;
 
-// A valid spec. Exactly one of the first three members is set.
+// A valid spec. Exactly one of the first three members has a value.
 struct ParsedArray {
   std::optional<spec::ZarrSpec> zarr;
   std::optional<spec::JsonMemberSpec> json;
@@ -26,7 +26,7 @@ struct ParsedArray {
   DType cast_dtype = DType::kUint8;
 };
 
-// The flags that a cast's base inherits from the spec around it.
+// The flags that a cast's base inherits from the cast's spec.
 struct Inherited {
   std::optional<bool> open;
   std::optional<bool> create;
@@ -73,8 +73,8 @@ Result<std::optional<DType>> ReadDType(const Json& object) {
       "dtype", InvalidArgumentError("Unsupported data type: \"" + name + "\""));
 }
 
-// Accepts true, false, "open" or a time: nothing is cached here between two
-// handles.
+// Accepts true, false, "open" or a time, and ignores it, because nothing is
+// cached between two handles.
 Status CheckRecheck(const Json& object, std::string_view name) {
   const Json* const value = Find(object, name);
   if (value == nullptr || value->is_boolean() || value->is_number()) {
@@ -287,9 +287,8 @@ Result<std::unique_ptr<SpecHandle>> OpenParsed(const ParsedArray& parsed,
   return spec::MakeCast(std::move(base), parsed.cast_dtype);
 }
 
-// The JSON readers were made for stored metadata, where a mistake is
-// FailedPrecondition; a mistake in a spec is an invalid request
-// (InvalidArgument).
+// Returns a mistake in a spec as InvalidArgument. The JSON readers, which were
+// made for stored metadata, return FailedPrecondition.
 template <typename T>
 Result<T> OfRequest(Result<T> parsed) {
   if (parsed.status().code() != StatusCode::kFailedPrecondition) return parsed;

@@ -181,7 +181,7 @@ TEST_F(OpenSpecTest, MembersOfDocuments) {
                         "applied to number value: 2.5"));
 }
 
-// Each store is replaced by a bucket in memory.
+// A bucket in memory replaces each store.
 class RemoteSpecTest : public OpenSpecTest {
  protected:
   void SetUp() override {
@@ -278,7 +278,7 @@ TEST_F(RemoteSpecTest, WhatASpecSaysOfTheStoreCounts) {
   EXPECT_TRUE(remote_options_.anonymous);
 }
 
-// Checks the pairs in TensorStore's documentation.
+// These spellings are those of TensorStore's documentation.
 TEST_F(RemoteSpecTest, WebServersAreReadByAnySpelling) {
   const std::string_view text = "text";
   ASSERT_TRUE(bucket_->Put("my/path/to/my data", {&text, 1}).ok());

@@ -1,4 +1,4 @@
-// Results for the tests of this folder.
+// Converts results to strings for the tests of this folder.
 // Thread-safety: pure functions. Tests only.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// The value, or the error.
+// Returns the value, or the error.
 inline std::string Text(const Result<std::string>& result) {
   return result.ok() ? *result : result.status().ToString();
 }

@@ -16,7 +16,7 @@ namespace holdfast::spec {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Returns compact JSON; invalid UTF-8 becomes U+FFFD.
+// Returns compact JSON. Invalid UTF-8 becomes U+FFFD.
 std::string Dump(const OrderedJson& value);
 Result<OrderedJson> ParseDocument(std::string_view text);
 Result<OrderedJson> ParseObject(std::string_view text);

@@ -24,8 +24,8 @@ Status CheckLimit(const std::optional<int64_t>& limit) {
       std::to_string(*limit));
 }
 
-// The kernel's counters for this process: bytes that all threads read and
-// wrote.
+// Adds the kernel's counters for this process: bytes that all its threads read
+// and wrote.
 void AddProcessCounters(OrderedJson& metrics) {
   const std::pair<const char*, const char*> names[] = {
       {"rchar:", "/holdfast/io/bytes_read"},

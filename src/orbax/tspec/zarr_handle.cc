@@ -18,7 +18,8 @@ std::string DriverOfFormat(int zarr_format) {
   return std::string(zarr_format == 3 ? kZarrVer3 : kZarrVer2);
 }
 
-// It is also the home of its one array; failures have TensorStore's messages.
+// An array of a spec. The handle is also the ArrayHome of its array, and gives
+// failures TensorStore's messages.
 class ZarrHandle final : public SpecHandle, private ArrayHome {
  public:
   ZarrHandle(OpenedKvStore kvstore, OrderedJson kvstore_json, zarr::Array array,
@@ -110,8 +111,8 @@ class ZarrHandle final : public SpecHandle, private ArrayHome {
     return InvalidArgumentError("driver \"" + driver_ + "\" holds no JSON");
   }
 
-  // Checked before memory is allocated for the box, because the caller chooses
-  // its shape.
+  // Checks the box before memory is allocated for it, because the caller
+  // chooses its shape.
   Status CheckBox(const Shape& origin, const Shape& shape) const {
     const Shape& whole = array_.shape();
     bool inside = origin.size() == whole.size() && shape.size() == whole.size();
@@ -126,7 +127,7 @@ class ZarrHandle final : public SpecHandle, private ArrayHome {
                            ShapeToString(whole));
   }
 
-  // Threads start with the first write.
+  // Returns the executor. Its threads start with the first write.
   Executor& executor() const {
     std::call_once(executor_once_, [this] {
       executor_ = std::make_unique<Executor>(run_options_.thread_count);
@@ -219,7 +220,8 @@ class ZarrOpener {
           keys.emplace_back(key);
           return Status();
         }));
-    // Not during the listing, because a store may skip keys when others vanish.
+    // Deleted after the listing, because a store may skip keys if others vanish
+    // meanwhile.
     for (const std::string& key : keys) {
       HF_RETURN_IF_ERROR(kvstore_.store->Delete(key));
     }

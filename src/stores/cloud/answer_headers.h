@@ -1,8 +1,8 @@
-// Reads numbers and times from the headers of answers.
+// Reads numbers and times from answers' headers.
 //
-// Thread-safety: pure functions; a ServerClock: any thread. Units: nanoseconds
-// since 1970. Errors: nullopt where there is no such header, or its value is
-// malformed.
+// Thread-safety: pure functions; any thread may use a ServerClock. Units:
+// nanoseconds since 1970. Errors: nullopt if there is no such header, or its
+// value is malformed.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ inline std::optional<uint64_t> NumberHeader(const HttpHeaders& headers,
   return ParseNumber<uint64_t>(FindHeader(headers, name).value_or(""));
 }
 
-// The time in a header that holds an HTTP date.
+// Returns the time in a header that holds an HTTP date.
 inline std::optional<int64_t> TimeHeaderNs(const HttpHeaders& headers,
                                            std::string_view name) {
   const auto seconds = ParseHttpDate(FindHeader(headers, name).value_or(""));

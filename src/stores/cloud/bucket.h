@@ -1,9 +1,8 @@
-// Bucket: the operations of an object store, in terms that all object stores
-// share.
+// Bucket: the operations that all object stores have in common.
 //
-// A bucket maps keys (any bytes but NUL, at most 1024) to objects. Objects are
-// replaced as a whole, never changed; each has a version (an ETag without its
-// quotes, or a generation) that differs when its content differs. Every call is
+// A bucket maps keys (any bytes but NUL, at most 1024) to objects. An object is
+// only replaced as a whole, never changed. Its version (an ETag without its
+// quotes, or a generation) differs when its content differs. Every call makes
 // one request, or one per page or part, with retries inside
 // (stores/http/http_client.h). Writes are visible to all readers and listings
 // when they return.
@@ -14,9 +13,9 @@
 // PermissionDenied (missing, wrong or expired credentials, or no permission:
 // the message says which, and which credentials were used, never their
 // secrets), FailedPrecondition (a Condition does not hold), OutOfRange,
-// DataLoss (the object has another version than the wanted one, or the answer
-// does not match the request), Unavailable, DeadlineExceeded, Cancelled; each
-// with the object's URL.
+// DataLoss (the object's version is not the wanted one, or the answer does not
+// match the request), Unavailable, DeadlineExceeded, Cancelled; each with the
+// object's URL.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +41,7 @@ struct ObjectEntry {
   int64_t modified_ns = 0;
 };
 
-// A write or delete happens only if this condition holds.
+// The condition on which a write or delete happens.
 struct Condition {
   enum class Kind : uint8_t { kNone, kAbsent, kVersion };
   Kind kind = Kind::kNone;
@@ -58,20 +57,20 @@ struct Condition {
 struct GetRequest {
   std::string key;
   ByteRange range;
-  std::string version;     // "": any version; else another version is DataLoss
-  std::span<char> target;  // filled exactly; empty: the bytes are returned
+  std::string version;     // "": any; otherwise another one is DataLoss
+  std::span<char> target;  // filled exactly; if empty, bytes are returned
 };
 
 struct GetResult {
   Bytes bytes;         // empty if there was a target
-  ObjectEntry object;  // byte_count is that of the complete object
+  ObjectEntry object;  // byte_count: of the complete object
 };
 
 struct ListRequest {
   std::string prefix;
   std::string delimiter;    // "" or "/"
   std::string start_after;  // only keys greater than this
-  std::string page_token;   // of the previous page
+  std::string page_token;   // from the previous page
   int entry_count_max = 1000;
 };
 
@@ -81,18 +80,20 @@ struct ListPage {
   std::string next_page_token;        // "" on the last page
 };
 
-// An upload in parts that Finish turns into an object. Destruction before
-// Finish aborts it on the server, if the server can be reached.
+// An upload in parts that Finish turns into an object. If it is destroyed
+// before Finish, it is aborted on the server, if the server can be reached.
 class Upload {
  public:
   virtual ~Upload() = default;
-  // Parts are numbered from 0, and all but the last have bucket.part_bytes(i)
-  // bytes. If the bucket has parts_in_order, they must come in order and one at
-  // a time, and the last, which may then be empty, must be marked as such;
-  // otherwise any thread may send them in any order, each once.
+  // Sends a part. Parts are numbered from 0, and all but the last have
+  // bucket.part_bytes(i) bytes.
+  //
+  // If the bucket has parts_in_order, the parts must be sent in order and one
+  // at a time, and the last part, which may then be empty, must be marked with
+  // `is_last`. Otherwise any thread may send them in any order, each once.
   virtual Status Part(uint64_t index, std::span<const std::string_view> pieces,
                       bool is_last) = 0;
-  // Call after all parts. Returns the object's version.
+  // Completes the object and returns its version. Call after all parts.
   virtual Result<std::string> Finish(const Condition& condition) = 0;
   virtual void Abort() = 0;
 };
@@ -107,12 +108,12 @@ struct BucketTraits {
   bool can_write = true;
   bool can_list = true;
   bool parts_in_order = false;
-  // True when Finish of an upload honours its condition. Otherwise Finish
-  // checks before it acts, and another writer may come between.
+  // True if the server checks the condition when it finishes an upload.
+  // Otherwise Finish checks it first, and another writer may intervene.
   bool upload_conditions = true;
-  // The most that one request asks for.
+  // The maximum number of bytes that one request asks for.
   uint64_t get_bytes_max = 16 << 20;
-  // Objects of at least this size are uploaded in parts.
+  // Objects larger than this are uploaded in parts.
   uint64_t put_bytes_max = 16 << 20;
   int requests_in_flight = 32;  // useful number of concurrent requests
 };
@@ -120,7 +121,7 @@ struct BucketTraits {
 // How a bucket is reached, for display; never contains a secret.
 struct BucketAccess {
   std::string endpoint;  // "https://s3.eu-west-1.amazonaws.com"
-  std::string region;    // "" if it has none
+  std::string region;    // "" without a region
   // The kind of credentials and their owner: "environment, access key
   // AKIA…WXYZ", "none (anonymous)".
   std::string credentials;
@@ -131,45 +132,49 @@ class Bucket {
   virtual ~Bucket() = default;
 
   virtual const BucketTraits& traits() const = 0;
-  // "s3://bucket/key", "gs://bucket/key", "https://host/path".
+  // Returns "s3://bucket/key", "gs://bucket/key" or "https://host/path".
   virtual std::string UrlOf(std::string_view key) const = 0;
 
   virtual Result<ObjectEntry> Head(std::string_view key) = 0;
-  // A range past the end is OutOfRange; range {n, kToEnd} with n == size
-  // returns no bytes. Sends one request each, concurrently; results are in the
-  // order of the requests. Without a target, an answer of more than 64 MiB is
-  // ResourceExhausted and must be requested in parts.
+  // Reads ranges, each with one request, concurrently. Results are in the order
+  // of the requests. A range past the end is OutOfRange; the range {n, kToEnd}
+  // with n == size returns no bytes. Without a target, an answer of more than
+  // 64 MiB is ResourceExhausted, and the range must be requested in parts.
   virtual std::vector<Result<GetResult>> Get(
       std::span<const GetRequest> requests,
       const CancelToken* cancel = nullptr) = 0;
-  // One request, whatever the size. Returns the new version.
+  // Writes an object with one request, whatever its size. Returns the new
+  // version.
   virtual Result<std::string> Put(std::string_view key,
                                   std::span<const std::string_view> pieces,
                                   const Condition& condition = {}) = 0;
   virtual Result<std::unique_ptr<Upload>> StartUpload(std::string_view key) = 0;
-  // Size of all parts but the last.
+  // Returns the size of the part with this index, unless it is the last.
   virtual uint64_t part_bytes(uint64_t index) const = 0;
-  // A missing object is ok, unless the condition names a version.
+  // Deletes an object. A missing object is ok, unless the condition names a
+  // version.
   virtual Status Delete(std::string_view key,
                         const Condition& condition = {}) = 0;
-  // Uses as few requests as the store allows. Tries all keys, then returns the
-  // first failure. A missing key is ok.
+  // Deletes the objects with as few requests as the store allows. Tries all
+  // keys, then returns the first failure. A missing key is ok.
   virtual Status DeleteAll(std::span<const std::string> keys) = 0;
   virtual Result<ListPage> List(const ListRequest& request) = 0;
-  // Copies within the bucket, on the server; returns the new version of the
-  // target, to which `condition` applies. If `source_version` is not "", any
-  // other version of the source is DataLoss.
+  // Copies within the bucket, on the server, and returns the target's new
+  // version. `condition` applies to the target. If `source_version` is not "",
+  // any other version of the source is DataLoss.
   virtual Result<std::string> Copy(std::string_view source,
                                    std::string_view target,
                                    const Condition& condition = {},
                                    const std::string& source_version = "") = 0;
-  // Uploads below a prefix that were neither finished nor aborted.
+  // Lists the uploads below a prefix that were neither finished nor aborted.
   virtual Result<std::vector<UnfinishedUpload>> ListUploads(
       std::string_view prefix) = 0;
   virtual Status AbortUpload(const UnfinishedUpload& upload) = 0;
-  // The server's clock, as its last answer reported it; 0 before the first.
+  // Returns the server's time, as its last answer reported it; 0 before the
+  // first answer.
   virtual int64_t ServerTimeNs() const = 0;
-  // May fetch credentials, as the first request does.
+  // Returns how the bucket is reached. May fetch credentials, as the first
+  // request does.
   virtual Result<BucketAccess> Access() { return BucketAccess{}; }
 };
 

@@ -17,8 +17,8 @@ constexpr int kSenderCountMax = 32;
 // number of tiny writes is bounded, too.
 constexpr uint64_t kQueuedWriteBytes = 4096;
 constexpr int kListedAtOnce = 1000;
-// Where the parts of an object must be sent in order, this many concurrent
-// objects fill the connection.
+// If an object's parts must be sent in order, this many objects at once fill
+// the connection.
 constexpr int kWritersInOrder = 8;
 
 std::string RootPrefix(std::string_view root_key) {
@@ -59,8 +59,8 @@ int BucketStore::writers_in_flight() const {
 }
 
 void BucketStore::BoundBuffers(uint64_t bytes_max) {
-  // Less than two parts would stall an upload: one part is sent while the next
-  // is filled.
+  // With room for less than two parts, an upload would stall: one part is sent
+  // while the next is filled.
   const uint64_t least = 2 * bucket_->part_bytes(0);
   queue_->SetBytesMax(
       std::min(buffered_bytes_max_, std::max(bytes_max, least)));
@@ -111,8 +111,8 @@ Status BucketStore::List(
     HF_ASSIGN_OR_RETURN(const ListPage page, bucket_->List(request));
     for (const ObjectEntry& entry : page.objects) {
       if (!entry.key.starts_with(request.prefix)) continue;
-      // A bucket may hold keys that a Store cannot have ("a//b"); these are not
-      // ours.
+      // A bucket may hold keys that a Store cannot have ("a//b"). They are left
+      // out.
       const std::string_view key =
           std::string_view(entry.key).substr(root_.size());
       if (!CheckKey(key).ok()) continue;
@@ -133,8 +133,8 @@ Status BucketStore::Write(std::string_view key,
   const bool may_queue =
       options.may_queue ||
       (!options.sync && !options.atomic && !options.must_create);
-  // The failure of a queued write is reported by the next one, since its own
-  // caller has already returned.
+  // The failure of an earlier queued write is reported here, because its caller
+  // has already returned.
   if (may_queue) HF_RETURN_IF_ERROR(FirstFailure());
   WaitForKey(bucket_key);
   const Condition condition =
@@ -149,7 +149,8 @@ Status BucketStore::Write(std::string_view key,
 Status BucketStore::PutNow(const std::string& bucket_key,
                            std::span<const std::string_view> pieces,
                            const Condition& condition) {
-  // Earlier reads must not be recorded as the new version (seen_versions.h).
+  // Earlier reads must not be recorded as reads of the new version
+  // (seen_versions.h).
   seen_.WriteBegins(bucket_key);
   const Result<std::string> version =
       bucket_->Put(bucket_key, pieces, condition);
@@ -167,7 +168,7 @@ Status BucketStore::PutLater(const std::string& bucket_key,
   const uint64_t held_bytes = TotalBytes(pieces) + kQueuedWriteBytes;
   HF_RETURN_IF_ERROR(queue_->Take(held_bytes)
                          .WithContext("write " + bucket_->UrlOf(bucket_key)));
-  // Copy the caller's bytes, which may be freed before the write is sent.
+  // Copies the caller's bytes, which may be freed before the write is sent.
   Result<Bytes> bytes = JoinPieces(pieces, bucket_->UrlOf(bucket_key));
   if (!bytes.ok()) {
     queue_->Release(held_bytes);
@@ -179,8 +180,8 @@ Status BucketStore::PutLater(const std::string& bucket_key,
     const std::string_view piece = bytes.view();
     const Result<std::string> version = CatchBadAlloc(
         [&] { return bucket_->Put(bucket_key, {&piece, 1}, condition); });
-    // Release the memory first, so that a waiting writer continues while the
-    // answer is recorded.
+    // The memory is released first, so that a waiting writer continues while
+    // the answer is recorded.
     queue_->Release(held_bytes);
     WriteEnded(bucket_key, version, bytes.size(), false);
   };

@@ -2,17 +2,22 @@
 //
 // Reads: a large range is split into parts that are requested concurrently; a
 // batch takes one round trip. The store remembers the version of each object
-// that it saw first, by Stat, Read or List, and reads no other: an object that
-// is replaced by another writer meanwhile is DataLoss, never a mix. The store's
-// own writes update the remembered version.
-// Writes: those that may be queued (WriteOptions::may_queue, or neither sync
-// nor atomic nor must_create; ObjectWriter::Finish without sync) are copied and
-// sent in the background; Flush and SyncNames wait for all of them and return
-// the first failure once, and so do later queued writes. Other calls on this
-// store wait for queued writes under their keys. Large objects are sent in
-// parts. All memory for writes is bounded by `buffered_bytes_max`; beyond the
-// bound, writes wait. Listings leave out keys that a Store cannot have: "a/"
-// (markers of directories), "a//b" and the like.
+// that Stat, Read or List saw first, and reads no other version. If another
+// writer replaces an object in the meantime, a read is DataLoss, so that
+// versions are never mixed. The store's own writes update the remembered
+// version.
+//
+// Writes that may be queued (WriteOptions::may_queue, or neither sync nor
+// atomic nor must_create; ObjectWriter::Finish without sync) are copied and
+// sent in the background. Flush and SyncNames wait for all of them. The first
+// failure is returned once, by Flush, SyncNames or the next queued write. Other
+// calls on this store wait for queued writes under their keys. Large objects
+// are sent in parts. `buffered_bytes_max` bounds all memory for writes; beyond
+// the bound, writes wait.
+//
+// Listings leave out keys that a Store cannot have: "a/" (directory markers),
+// "a//b" and the like.
+//
 // Thread-safety: any thread. Ownership: shares the bucket; the destructor waits
 // for queued writes. Units: bytes.
 // Errors: as in store.h and bucket.h; DataLoss "changed while being read".
@@ -47,12 +52,12 @@ class BucketStore : public Store {
   BucketStore(std::shared_ptr<Bucket> bucket, std::string_view root_key,
               BucketStoreOptions options = {});
 
-  // Records an object of this store (by its key in the bucket) that was listed
-  // or examined elsewhere, as if this store had seen it.
+  // Records an object of this store that was listed or examined elsewhere, as
+  // if this store had seen it. The entry's key is the key in the bucket.
   void Remember(const ObjectEntry& entry);
 
   Bucket& bucket() { return *bucket_; }
-  // The peak memory for writes.
+  // Returns the peak memory for writes.
   uint64_t peak_buffered_bytes() const { return queue_->peak_bytes(); }
 
   std::string Describe(std::string_view key) const override;
@@ -91,7 +96,7 @@ class BucketStore : public Store {
                     std::span<const std::string_view> pieces,
                     const Condition& condition, bool waits);
 
-  // Called before and after each write, queued or not.
+  // These are called before and after each write, queued or not.
   void WriteBegins(const std::string& bucket_key);
   void WriteEnded(const std::string& bucket_key,
                   const Result<std::string>& version, uint64_t byte_count,
@@ -108,7 +113,8 @@ class BucketStore : public Store {
 
   std::mutex mutex_;
   std::condition_variable settled_;
-  // Writes in progress whose callers do not wait for them, by key.
+  // The number of writes in progress whose callers do not wait for them, by
+  // key.
   std::map<std::string, int, std::less<>> queued_;
   Status first_failure_;
 

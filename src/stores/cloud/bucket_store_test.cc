@@ -41,7 +41,7 @@ struct BucketStores {
       faults.acts = kKind == Kind::kActsAndFails;
       bucket = std::make_shared<FaultBucket>(bucket, faults);
     }
-    // Neighbouring keys that no call may see.
+    // Neighboring keys, which no call may see.
     (void)PutText(*bucket, "roo", "x");
     (void)PutText(*bucket, "root-", "x");
     (void)PutText(*bucket, "root/", "");
@@ -86,7 +86,7 @@ TEST_F(BucketStoreTest, ListingsLeaveOutWhatIsNoKey) {
   EXPECT_THAT(Listing(store, ""), ElementsAre("d/k:0"));
 }
 
-// How many requests each read costs; zero where the answer is known.
+// Checks how many requests each read costs; zero if the answer is known.
 TEST_F(BucketStoreTest, ReadsCostWhatTheyMust) {
   ASSERT_TRUE(PutText(*memory, "a/b/k", std::string(70'000, 'x')).ok());
   ASSERT_TRUE(PutText(*memory, "a/b/s", "small").ok());
@@ -137,7 +137,7 @@ TEST_F(BucketStoreTest, BatchesAreOneRoundTrip) {
   EXPECT_TRUE(target == std::string(2000, 'x'));
 }
 
-// Whichever call saw the first version, no later call reads the second.
+// No later call reads the second version, whichever call saw the first one.
 TEST_F(BucketStoreTest, ObjectsThatChangeAreDataLoss) {
   const auto first_looks = std::vector<std::function<Status(Store&)>>{
       [](Store& s) { return s.Stat("k").status(); },
@@ -166,7 +166,7 @@ TEST_F(BucketStoreTest, ObjectsThatChangeAreDataLoss) {
   }
 }
 
-// The parts of the very first read carry no version, so their answers are
+// The requests of the very first read name no version, so their answers are
 // compared.
 TEST_F(BucketStoreTest, PartsOfOneReadAreOfOneVersion) {
   ASSERT_TRUE(PutText(*memory, "a/b/k", std::string(80'000, 'o')).ok());
@@ -216,7 +216,7 @@ class Gate {
   bool open_ = false;
 };
 
-// Would hang if queued writes were not sent concurrently.
+// The test would hang if queued writes were not sent concurrently.
 TEST_F(BucketStoreTest, QueuedWritesAreSentAtOnce) {
   Gate gate(16);
   bucket->SetHook([&](BucketRequest kind, std::string_view) {
@@ -241,7 +241,7 @@ TEST_F(BucketStoreTest, FlushTellsTheFirstFailureOnce) {
   });
   ASSERT_TRUE(store.Write("bad", "x", {.may_queue = true}).ok());
   EXPECT_EQ(Contents(store, "bad"), "<NOT_FOUND>");
-  // A caller that continues to write is informed early.
+  // A caller that continues to write gets the failure early.
   EXPECT_EQ(store.Write("good", "x", {.may_queue = true}).code(),
             StatusCode::kPermissionDenied);
   EXPECT_TRUE(store.Write("good", "x").ok());
@@ -298,8 +298,8 @@ TEST_F(BucketStoreTest, TheDestructorWaitsForWhatIsQueued) {
   EXPECT_EQ(memory->Head("s/large")->byte_count, 300'000u);
 }
 
-// Like a process that collects garbage after a fork. (ThreadSanitizer allows no
-// threads in the child of such a fork.)
+// The child acts like a process that collects garbage after a fork.
+// (ThreadSanitizer allows no threads in the child of such a fork.)
 TEST_F(BucketStoreTest, AChildMayDropThatOfItsParent) {
   auto store = std::make_unique<BucketStore>(bucket, "s");
   for (int i = 0; i < 40; ++i) {

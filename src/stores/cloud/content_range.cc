@@ -5,8 +5,8 @@
 namespace holdfast {
 namespace {
 
-// Removes the number at the start of `text` and returns it; offsets stay below
-// 2^63.
+// Removes the number at the start of `text` and returns it. Nullopt if it is
+// not below 2^63, the limit of offsets.
 std::optional<uint64_t> TakeNumber(std::string_view& text) {
   uint64_t number = 0;
   const auto [end, error] =

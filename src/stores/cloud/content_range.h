@@ -1,7 +1,8 @@
-// Parses the header Content-Range: which bytes of how many an answer holds.
+// Parses the header Content-Range, which says which bytes an answer holds, out
+// of how many.
 //
 // Thread-safety: pure functions. Units: bytes. Errors: nullopt for anything
-// that does not have exactly this form (RFC 9110, 14.4), or whose numbers
+// that does not have exactly the form of RFC 9110, 14.4, or whose numbers
 // disagree.
 #pragma once
 
@@ -17,9 +18,9 @@ struct ContentRange {
   uint64_t total_bytes = 0;
 };
 
-// "bytes 100-199/1234", from a 206.
+// Parses "bytes 100-199/1234", from a 206 answer.
 std::optional<ContentRange> ParseContentRange(std::string_view value);
-// 1234 from "bytes */1234", from a 416.
+// Returns 1234 for "bytes */1234", from a 416 answer.
 std::optional<uint64_t> ParseUnsatisfiedRange(std::string_view value);
 
 }  // namespace holdfast

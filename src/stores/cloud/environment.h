@@ -1,4 +1,4 @@
-// The parts of the machine that the stores' own tools read: environment
+// Access to what the stores' own tools read on the machine: environment
 // variables and small files.
 //
 // Thread-safety: reads the environment. Units: bytes. Errors: errno values.

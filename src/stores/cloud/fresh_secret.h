@@ -1,8 +1,8 @@
-// FreshSecret: keys or a token that expire, renewed in time.
+// FreshSecret: keys or a token that expire and are renewed in time.
 //
 // Some minutes before a secret expires, one thread fetches a new one while
-// others continue with the old one; when hardly any time is left, all threads
-// wait.
+// other threads continue with the old one. When hardly any time is left, all
+// threads wait.
 // Thread-safety: any thread. Units: nanoseconds since 1970.
 // Errors: those of the fetch, unless the current secret is still good.
 #pragma once
@@ -19,19 +19,19 @@ namespace holdfast {
 
 using UnixClock = std::function<int64_t()>;  // nanoseconds since 1970
 
-// `Secret` has `expires_ns`; 0 means never.
+// `Secret` must have a member `expires_ns`; 0 means never.
 template <typename Secret>
 class FreshSecret {
  public:
   using Pointer = std::shared_ptr<const Secret>;
   using Fetch = std::function<Result<Secret>()>;
   struct Times {
-    int64_t renew_before_ns = 0;  // one thread fetches a new one
+    int64_t renew_before_ns = 0;  // one thread fetches a new secret
     int64_t wait_before_ns = 0;   // all threads wait for it
     int64_t retry_every_ns = 0;   // after an early renewal has failed
   };
 
-  // One fetch runs at a time.
+  // Only one `fetch` runs at a time.
   FreshSecret(Fetch fetch, UnixClock clock, const Times& times)
       : fetch_(std::move(fetch)), clock_(std::move(clock)), times_(times) {}
 
@@ -49,14 +49,15 @@ class FreshSecret {
     return Renew(current);
   }
 
-  // The secret that was last fetched; null before the first. Never waits.
+  // Returns the secret that was last fetched; null before the first. Never
+  // waits.
   Pointer Current() const {
     const std::lock_guard lock(mutex_);
     return current_;
   }
 
-  // The server says that `stale` is no longer valid: fetches a new secret,
-  // unless another caller did already.
+  // Fetches a new secret because the server says that `stale` is no longer
+  // valid, unless another caller has done so already.
   Result<Pointer> Renew(const Pointer& stale) {
     const std::lock_guard lock(fetch_mutex_);
     return FetchAnew(stale);
@@ -65,19 +66,21 @@ class FreshSecret {
  private:
   Result<Pointer> RenewEarly(const Pointer& current) {
     const std::unique_lock lock(fetch_mutex_, std::try_to_lock);
-    // Another thread is fetching, or just failed: the current secret still
-    // works.
+    // Another thread is fetching, or has just failed, and the current secret
+    // still works.
     if (!lock.owns_lock() || clock_() < next_try_ns_) return current;
     next_try_ns_ = clock_() + times_.retry_every_ns;
     const auto renewed = FetchAnew(current);
-    // If renewing failed, the old one is still good.
+    // If the renewal fails, the current secret is still good.
     return renewed.ok() ? renewed : current;
   }
 
-  // REQUIRES: fetch_mutex_ is held.
+  // Fetches a new secret, unless `stale` has been replaced already. REQUIRES:
+  // fetch_mutex_ is held.
   Result<Pointer> FetchAnew(const Pointer& stale) {
     const Pointer current = Current();
-    // Another thread renewed it while this one waited for the lock.
+    // Another thread has renewed the secret while this thread waited for the
+    // lock.
     if (current != nullptr && current != stale) return current;
     auto fetched = fetch_();
     if (!fetched.ok()) return fetched.status();
@@ -91,7 +94,7 @@ class FreshSecret {
   const UnixClock clock_;
   const Times times_;
   std::mutex fetch_mutex_;   // one fetch at a time
-  int64_t next_try_ns_ = 0;  // of renewing early; guarded by fetch_mutex_
+  int64_t next_try_ns_ = 0;  // for early renewal; guarded by fetch_mutex_
   mutable std::mutex mutex_;
   Pointer current_;  // guarded by mutex_
 };

@@ -34,7 +34,7 @@ std::string WebVersion(const HttpHeaders& headers, uint64_t total_bytes) {
 }
 
 void AddVersionHeader(std::string_view version, HttpHeaders& headers) {
-  // There is no request condition on a size, so the size is compared
+  // A request cannot have a condition on the size, so the size is compared
   // afterwards.
   if (version.empty() || version.starts_with(kSizeOnly)) return;
   if (version.starts_with(kModified)) {
@@ -219,8 +219,8 @@ HttpRequest HttpBucket::ToHttp(const RangeGet& read) const {
   http.url = RequestUrl(request.key);
   http.headers = headers_;
   AddVersionHeader(request.version, http.headers);
-  // A server without ranges answers with the complete file, which is acceptable
-  // if all of it is wanted.
+  // A server that does not support ranges answers with the complete file, which
+  // is acceptable if all of it is wanted.
   http.body_bytes_max = read.target.empty() ? kAnswerBytesMax
                         : request.range.offset == 0
                             ? std::max(kRefusalBytesMax, read.byte_count)

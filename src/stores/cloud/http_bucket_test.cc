@@ -18,7 +18,7 @@ using testing::Not;
 
 constexpr std::string_view kDate = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-// A web server with a few files, and with the faults of real servers.
+// A web server with a few files, which can have the faults of real servers.
 struct Site {
   std::map<std::string, std::string> files;  // by target, as sent
   std::string etag = "\"e1\"";               // "": none
@@ -27,7 +27,7 @@ struct Site {
   bool knows_head = true;
   bool knows_conditions = true;
   bool gives_wrong_range = false;
-  int refusal = 0;  // the status of every answer
+  int refusal = 0;  // if not 0, the status of every answer
 
   TestAnswer Answer(const TestRequest& request) const {
     TestAnswer answer;
@@ -145,8 +145,8 @@ TEST_F(HttpBucketTest, HeadTellsSizeVersionAndTime) {
   EXPECT_EQ(bucket->ServerTimeNs(), 784111777'000'000'000);
 }
 
-// With every kind of version, and with servers that honour conditions or do
-// not.
+// Tests every kind of version, with servers that honor conditions and with
+// servers that do not.
 TEST_F(HttpBucketTest, AnotherVersionIsDataLoss) {
   for (const bool knows_conditions : {true, false}) {
     site.knows_conditions = knows_conditions;

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Unwritten blocks are sent from here.
+// Returns the zeros that are sent for unwritten blocks.
 std::string_view ZeroBlock() {
   static const std::string zeros(PartBuffer::kBlockBytes, '\0');
   return zeros;

@@ -1,9 +1,9 @@
-// PartBuffer: the memory of one part of an upload while it is filled, in blocks
-// that are allocated when one of their bytes is written.
+// PartBuffer: the memory of one part of an upload while the part is filled. It
+// consists of blocks that are allocated when one of their bytes is written.
 //
-// Thread-safety: one thread at a time, except for the bytes of blocks: writers
-// copy into different ranges of them concurrently. Ownership: blocks are shared
-// with the threads that copy. Units: bytes. Errors: none.
+// Thread-safety: one thread at a time, except that several threads may copy
+// into different ranges of the blocks' bytes concurrently. Ownership: blocks
+// are shared with the threads that copy. Units: bytes. Errors: none.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,21 @@ class PartBuffer {
 
   uint64_t byte_count() const { return byte_count_; }
   bool is_full() const { return filled_bytes_ == byte_count_; }
-  // Total bytes that its blocks hold.
+  // The total size of the allocated blocks.
   uint64_t held_bytes() const { return held_bytes_; }
 
   uint64_t block_bytes(uint64_t offset) const;
-  // The block that holds the byte at `offset`, or null if it is not allocated
-  // yet.
+  // Returns the block that holds the byte at `offset`, or null if it is not
+  // allocated yet.
   std::shared_ptr<Buffer> BlockAt(uint64_t offset) const;
   void SetBlock(uint64_t offset, std::shared_ptr<Buffer> block);
-  // Marks these bytes as written; false when some of them already were.
+  // Marks these bytes as written. Returns false if some of them already were.
   [[nodiscard]] bool MarkFilled(uint64_t offset, uint64_t byte_count);
-  // Ends the part here; unwritten bytes become zero.
+  // Ends the part after `byte_count` bytes. Unwritten bytes become zero.
   void Cut(uint64_t byte_count);
 
-  // The bytes in order. REQUIRES: is_full(). Valid while the blocks live.
+  // Returns the bytes in order. They are valid while the blocks live. REQUIRES:
+  // is_full().
   std::vector<std::string_view> Pieces() const;
 
  private:
@@ -48,7 +49,7 @@ class PartBuffer {
   uint64_t filled_bytes_ = 0;
   uint64_t held_bytes_ = 0;
   std::vector<std::shared_ptr<Buffer>> blocks_;
-  std::map<uint64_t, uint64_t> filled_;  // begin -> end, never adjacent
+  std::map<uint64_t, uint64_t> filled_;  // begin -> end; ranges never touch
 };
 
 }  // namespace holdfast

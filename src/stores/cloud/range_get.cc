@@ -12,11 +12,11 @@
 namespace holdfast {
 namespace {
 
-// Longer reads need the caller to supply a target.
+// Reads longer than this need a target from the caller.
 constexpr uint64_t kUntargetedBytesMax = uint64_t{64} << 20;
 constexpr uint64_t kOffsetMax = std::numeric_limits<int64_t>::max();
 
-// The range of a request, limited by its target.
+// Returns the range of a request, limited by its target.
 ByteRange WantedRange(const GetRequest& request) {
   if (request.target.empty()) return request.range;
   return {request.range.offset, request.target.size()};
@@ -28,7 +28,7 @@ Status CheckVersion(const RangeServer& server, const GetRequest& request,
   return server.OtherVersion(request, object);
 }
 
-// Moves the body of an answer to the read's destination.
+// Moves an answer's body to the read's destination.
 Bytes TakeBody(RangeGet& read, HttpResponse& answer) {
   if (read.target.empty()) return std::move(answer.body);
   const uint64_t got = std::max(answer.target_bytes, answer.body.size());
@@ -44,7 +44,7 @@ class RangeReader {
   RangeReader(RangeServer& server, const CancelToken* cancel)
       : server_(server), cancel_(cancel) {}
 
-  // Fails before any request is sent.
+  // Plans a read, without sending a request.
   Result<RangeGet> Plan(const GetRequest& request) const {
     HF_RETURN_IF_ERROR(server_.CheckReadKey(request.key));
     const ByteRange wanted = WantedRange(request);
@@ -55,7 +55,7 @@ class RangeReader {
     read.byte_count = read.is_exact ? wanted.byte_count : server_.open_bytes();
     if (wanted.offset > kOffsetMax ||
         read.byte_count > kOffsetMax - wanted.offset) {
-      return OutOfRangeError(Where(request) + ": no object is so long");
+      return OutOfRangeError(Where(request) + ": no object is that long");
     }
     if (request.target.empty() && read.is_exact && read.byte_count > 0) {
       HF_ASSIGN_OR_RETURN(read.buffer, Untargeted(request, read.byte_count));
@@ -93,7 +93,8 @@ class RangeReader {
     return server_.OtherAnswer(read, *answer);
   }
 
-  // HTTP cannot express an empty range.
+  // Reads an empty range. HTTP cannot express one, so only the size and version
+  // are requested.
   Result<GetResult> ReadNothing(const GetRequest& request) {
     HF_ASSIGN_OR_RETURN(ObjectEntry object, server_.HeadOf(request.key));
     HF_RETURN_IF_ERROR(CheckVersion(server_, request, object));
@@ -122,8 +123,8 @@ class RangeReader {
         std::to_string(kUntargetedBytesMax) + ")");
   }
 
-  // OutOfRange if the object has no such range, which would be why the server
-  // refused.
+  // Returns the error for an answer with a wrong range: OutOfRange if the
+  // object does not have the wanted range, otherwise DataLoss.
   Status WrongRange(const GetRequest& request, uint64_t total_bytes) const {
     HF_RETURN_IF_ERROR(ResolveRange(WantedRange(request), total_bytes,
                                     server_.UrlOf(request.key))
@@ -161,7 +162,7 @@ class RangeReader {
                                       : ReadRest(request, result);
   }
 
-  // Reads the rest after the first request of a read to the end.
+  // Reads the rest of the object after the first request of a read to the end.
   Result<GetResult> ReadRest(const GetRequest& request, GetResult& first) {
     const uint64_t whole = first.object.byte_count - request.range.offset;
     HF_ASSIGN_OR_RETURN(Buffer buffer, Untargeted(request, whole));

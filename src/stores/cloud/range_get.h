@@ -1,5 +1,5 @@
-// GetRanges: Bucket::Get by requests with a Range, for servers that answer them
-// with status 206.
+// GetRanges implements Bucket::Get with Range requests, for servers that answer
+// them with status 206.
 //
 // Thread-safety: as Bucket. Ownership: everything is borrowed for the call.
 // Units: bytes.
@@ -21,10 +21,10 @@ namespace holdfast {
 // One read in progress.
 struct RangeGet {
   const GetRequest* request = nullptr;
-  uint64_t byte_count = 0;  // asked for; exact where `is_exact`
+  uint64_t byte_count = 0;  // requested; exact if `is_exact`
   bool is_exact = false;
-  Buffer buffer;           // receives an exact read without a target
-  std::span<char> target;  // empty: the answer's body is used
+  Buffer buffer;           // for an exact read without a target
+  std::span<char> target;  // if empty, the answer's body is used
 };
 
 // The differences between servers.
@@ -34,16 +34,16 @@ class RangeServer {
 
   virtual std::string UrlOf(std::string_view key) const = 0;
   virtual Status CheckReadKey(std::string_view key) const = 0;
-  // How many bytes a read to an object's end requests first. The rest is
+  // How many bytes a read to an object's end requests at first. The rest is
   // requested separately, from the same version.
   virtual uint64_t open_bytes() const = 0;
   // If true, a complete object is requested without a Range, so that an empty
-  // object needs no special case; the request fails if the object is longer
-  // than `open_bytes`.
+  // object needs no special case. The request then fails if the object is
+  // longer than `open_bytes`.
   virtual bool gives_whole_objects() const { return false; }
-  // Everything in the request but its Range, its target and its cancel token.
+  // Builds the request except for its Range, target and cancel token.
   virtual HttpRequest ToHttp(const RangeGet& read) const = 0;
-  // `requests` correspond to `reads`.
+  // Sends all requests. `requests[i]` is for `reads[i]`.
   virtual std::vector<Result<HttpResponse>> SendReads(
       std::span<const RangeGet> reads, std::span<HttpRequest> requests) = 0;
   virtual Status SendFailure(const GetRequest& /*request*/,
@@ -54,7 +54,7 @@ class RangeServer {
   virtual Result<ObjectEntry> EntryOf(const GetRequest& request,
                                       const HttpResponse& answer,
                                       uint64_t total_bytes) const = 0;
-  // The error for an object whose version is not the wanted one.
+  // Returns the error for an object whose version is not the wanted one.
   virtual Status OtherVersion(const GetRequest& request,
                               const ObjectEntry& object) const = 0;
   virtual Status CheckBytes(const GetRequest& /*request*/,
@@ -68,8 +68,8 @@ class RangeServer {
                                         HttpResponse& answer) = 0;
 };
 
-// For servers whose answer 200 is acceptable if the complete object was wanted.
-// `refusal` is the code of the error if it was not.
+// Takes an answer with status 200, which is acceptable only if the complete
+// object was wanted. Otherwise the result is an error with the code `refusal`.
 Result<GetResult> TakeWholeObject(const RangeServer& server, RangeGet& read,
                                   HttpResponse& answer, StatusCode refusal);
 

@@ -1,5 +1,5 @@
-// ReadOnlyBucket: a Bucket that refuses every write, with a message that names
-// its kind.
+// ReadOnlyBucket: a Bucket that refuses every write with a message that says
+// what kind of server it is on.
 //
 // Thread-safety, ownership, errors: as Bucket; writes are Unimplemented.
 #pragma once
@@ -59,9 +59,9 @@ class ReadOnlyBucket : public Bucket {
   const std::string_view kind_;
 };
 
-// All objects that match a request, on one page. `objects` is sorted by name,
-// which is the key without `root_prefix`; `entry_of` returns an object's entry,
-// given its key.
+// Returns all objects that match a request, on one page. `objects` is sorted by
+// name, which is the key without `root_prefix`. `entry_of` returns an object's
+// entry, given its key and its value in `objects`.
 template <typename Map, typename EntryOf>
 ListPage ListNames(const ListRequest& request, std::string_view root_prefix,
                    const Map& objects, const EntryOf& entry_of) {

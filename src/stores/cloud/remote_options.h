@@ -20,8 +20,9 @@ struct RemoteOptions {
   std::string region;
   std::string profile;     // S3: if empty, AWS_PROFILE
   bool anonymous = false;  // sign nothing, send no token
-  // S3: whether the bucket is part of the host name; kAuto does that if the
-  // endpoint is Amazon's and the name allows it.
+  // S3: where the bucket is named in URLs. kAuto means in the host name if the
+  // endpoint is Amazon's and the bucket's name allows it, and in the path
+  // otherwise.
   enum class Style { kAuto, kPath, kVirtualHost } style = Style::kAuto;
   bool requester_pays = false;
   std::string user_project;  // GCS

@@ -17,8 +17,8 @@ void SeenVersions::Found(std::string_view key, uint64_t epoch,
   auto it = entries_.find(key);
   if (it == entries_.end()) it = entries_.try_emplace(std::string(key)).first;
   Entry& entry = it->second;
-  // The first version wins: a store must not mix two. A version found before
-  // our own write is out of date.
+  // The first version wins, because a store must not mix two versions. A
+  // version found before our own write is out of date.
   if (entry.seen.is_known || entry.seen.epoch != epoch) return;
   if (entry.writes_under_way > 0) return;
   entry.seen = {true, std::string(version), byte_count, epoch};
@@ -50,7 +50,7 @@ void SeenVersions::WriteEnded(std::string_view key, std::string_view version,
   try {
     entry.seen = {true, std::string(version), byte_count, entry.seen.epoch};
   } catch (const std::bad_alloc&) {
-    // Not recorded: the next read asks the server.
+    // The version is not recorded, so the next read asks the server.
   }
 }
 

@@ -1,11 +1,11 @@
 // SeenVersions: records which version of each key a store saw first, so that
-// all its reads of an object are of one version.
+// all its reads of an object return one version.
 //
-// An object that the store itself writes is recorded anew. While a write is in
-// progress, or after two writes overlapped, the version is unknown until a read
-// finds it. The epoch of a key changes with each of this store's own writes: a
-// read that meets another version than the recorded one checks whether its
-// key's epoch changed meanwhile.
+// A write by the store itself records the new version. While a write is in
+// progress, or after two writes have overlapped, the version is unknown until a
+// read finds it. A key's epoch changes with each of this store's own writes. A
+// read that finds another version than the recorded one checks whether the
+// key's epoch has changed in the meantime.
 // Thread-safety: any thread. Ownership: owns its strings. Errors: none.
 #pragma once
 
@@ -27,15 +27,16 @@ class SeenVersions {
   };
 
   Seen Look(std::string_view key) const;
-  // A read, stat or listing that began at `epoch` found this version: it is
-  // recorded if none is known and this store did not write the key meanwhile.
+  // Called when a read, stat or listing that began at `epoch` has found this
+  // version. Records the version if none is known and if this store did not
+  // write the key in the meantime.
   void Found(std::string_view key, uint64_t epoch, std::string_view version,
              uint64_t byte_count);
-  // Called before and after each write and delete of this store.
+  // Called before and after each write and delete by this store.
   void WriteBegins(std::string_view key);
   void WriteEnded(std::string_view key, std::string_view version,
                   uint64_t byte_count);
-  // For a write that failed, whose effect is unknown, and for a delete.
+  // Called after a failed write, whose effect is unknown, and after a delete.
   void WriteEnded(std::string_view key);
 
  private:

@@ -64,8 +64,8 @@ void SendQueue::Work() {
     ++idle_count_;
     work_.wait(lock, [this] { return !tasks_.empty() || closed_; });
     --idle_count_;
-    // A running task may start another, which its own thread then runs, so an
-    // idle thread may end.
+    // A running task may start another task, which the running task's own
+    // thread then runs. An idle thread may therefore end.
     if (tasks_.empty()) return;
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
@@ -90,8 +90,8 @@ void SendQueue::SetBytesMax(uint64_t bytes_max) {
 Status SendQueue::Take(uint64_t byte_count) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
-    // When nothing is queued or running, no memory will be released and waiting
-    // would never end, so the bound is exceeded (up to the factor below).
+    // If nothing is queued or running, no memory will be released, and the wait
+    // would never end. The bound is then exceeded, up to the factor below.
     return taken_bytes_ + byte_count <= bytes_max_ ||
            (tasks_.empty() && running_count_ == 0);
   });

@@ -1,13 +1,15 @@
-// SendQueue: the threads on which a store's uploads wait for their server, and
-// the bound on the memory that the uploads hold.
+// SendQueue: the threads that send a store's uploads and wait for the server,
+// and the bound on the uploads' memory.
 //
-// Threads start when there is work for them and end with the queue; if the
-// system provides fewer, the available ones do the work. Bytes are taken before
-// a buffer is filled and released after it was sent. Take waits while that can
-// help: while something is being sent. If nothing is, every buffer waits for
-// writers, and waiting for buffers would never end; then the bound is exceeded,
-// up to eight times, beyond which Take fails.
-// Thread-safety: any thread; tasks may start tasks, and must not take bytes.
+// Threads start when there is work for them, and end with the queue. If the
+// system provides fewer threads, those do all the work.
+//
+// The bytes of a buffer are taken before it is filled, and released after it
+// has been sent. When the bound is reached, Take waits as long as something is
+// being sent. If nothing is being sent, all buffers are waiting for their
+// writers, and Take would wait forever. It then exceeds the bound, up to eight
+// times, and fails beyond that.
+// Thread-safety: any thread; tasks may start tasks, but must not take bytes.
 // Ownership: owns its threads; the destructor waits for all tasks.
 // Units: bytes. Errors: ResourceExhausted.
 #pragma once
@@ -31,8 +33,8 @@ class SendQueue {
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
-  // ResourceExhausted when no thread exists or can be started, or memory is
-  // short; the task then never runs.
+  // Runs the task on a thread of the queue. ResourceExhausted if no thread
+  // exists or can be started, or memory is short; the task then never runs.
   Status Start(std::function<void()> task);
 
   // Reserves the bytes until Release. REQUIRES: the caller holds no lock that a
@@ -40,7 +42,7 @@ class SendQueue {
   Status Take(uint64_t byte_count);
   void Release(uint64_t byte_count);
 
-  // Applies to bytes that are taken from now on.
+  // Sets the bound for bytes that are taken from now on.
   void SetBytesMax(uint64_t bytes_max);
   uint64_t peak_bytes() const;
 

@@ -17,12 +17,12 @@
 namespace holdfast {
 namespace {
 
-// No store accepts more parts: an offset beyond them is a mistake.
+// No store accepts more parts, so an offset beyond them is a mistake.
 constexpr uint64_t kPartCountMax = 100'000;
 
 }  // namespace
 
-// State shared by the writer and the tasks that send its parts.
+// The state that the writer and the tasks that send its parts share.
 class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
  public:
   explicit Sending(UploadTarget target) : target_(std::move(target)) {}
@@ -53,7 +53,7 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   void Schedule();  // REQUIRES: mutex_ held
   void ScheduleParts();
   bool IsSendable(uint64_t index, const Part& part) const;
-  // Returns false when no thread can run it; the upload has then failed.
+  // Returns false if no thread can run the task; the upload has then failed.
   template <typename Task>
   bool StartTask(const Task& task);  // REQUIRES: mutex_ held
   void Begin();
@@ -70,17 +70,17 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   std::mutex mutex_;
   std::condition_variable changed_;
   Status status_;            // the first failure of a request
-  bool is_refused_ = false;  // a call was wrong
+  bool is_refused_ = false;  // a call was invalid
   bool is_finishing_ = false;
   bool is_settled_ = false;
   bool is_waited_for_ = false;
   std::optional<Result<std::string>> outcome_;
-  uint64_t end_ = 0;         // of the object, as far as written
-  uint64_t part_count_ = 0;  // known when finishing
+  uint64_t end_ = 0;         // of what has been written so far
+  uint64_t part_count_ = 0;  // set by Finish
   std::vector<uint64_t> part_begins_ = {0};
-  std::map<uint64_t, Part> parts_;  // not sent yet
+  std::map<uint64_t, Part> parts_;  // those not sent yet
   uint64_t sent_count_ = 0;
-  std::vector<bool> is_sent_;  // by part
+  std::vector<bool> is_sent_;  // by part index
   uint64_t parts_under_way_ = 0;
   uint64_t tasks_under_way_ = 0;
   enum class Stage : uint8_t { kNone, kBeginning, kOpen, kEnding };
@@ -119,7 +119,7 @@ Result<uint64_t> UploadWriter::Sending::PartOf(uint64_t offset) {
 }
 
 // Returns the part's block that contains `offset`, allocating it if needed.
-// Waits for memory without the lock.
+// Releases the lock while it waits for memory.
 Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
     Lock& lock, uint64_t index, uint64_t offset) {
   if (index < is_sent_.size() && is_sent_[index]) {
@@ -129,7 +129,7 @@ Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
   if (is_new) {
     it->second.buffer =
         PartBuffer(part_begins_[index + 1] - part_begins_[index]);
-    Schedule();  // the parts before it are not the last
+    Schedule();  // earlier parts are now known not to be last
   }
   if (it->second.buffer.is_full()) {
     return WrittenTwice(part_begins_[index] + offset);
@@ -140,7 +140,7 @@ Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
   lock.unlock();
   const Status taken = target_.queue->Take(block_bytes);
   std::shared_ptr<Buffer> fresh;
-  // The lock was released: another writer may have made the block, or the
+  // While the lock was released, another writer may have made the block, or the
   // upload may have failed.
   if (taken.ok()) fresh = target_.pool->Get(block_bytes);
   lock.lock();
@@ -173,8 +173,8 @@ Status UploadWriter::Sending::Copy(uint64_t offset, std::string_view bytes) {
         std::min<uint64_t>(bytes.size(), block_bytes - block_offset);
     lock.unlock();
     std::memcpy(block->data() + block_offset, bytes.data(), count);
-    // Marked after the copy, because another thread sends a full buffer
-    // immediately.
+    // The bytes are marked as filled only after the copy, because another
+    // thread sends a full buffer immediately.
     lock.lock();
     HF_RETURN_IF_ERROR(CheckLive());
     PartBuffer& buffer = parts_[index].buffer;
@@ -203,7 +203,8 @@ Status UploadWriter::Sending::WriteAt(
   return {};
 }
 
-// The size is known now: the last part ends there, and gaps become zero.
+// Called when the size is known: ends the last part there, and fills gaps with
+// zeros.
 void UploadWriter::Sending::CutParts() {
   part_count_ = end_ == 0 ? 1 : *PartOf(end_ - 1) + 1;
   if (end_ == 0) (void)PartOf(0);
@@ -217,7 +218,7 @@ void UploadWriter::Sending::CutParts() {
   const bool last_has_gone = last == parts_.end() ? is_sent_[part_count_ - 1]
                                                   : last->second.is_under_way;
   if (last_has_gone && target_.bucket->traits().parts_in_order) {
-    // The last part was sent unmarked; an empty part now marks the end.
+    // The last part was sent without a mark, so an empty part marks the end.
     (void)PartOf(end_);
     is_sent_.resize(++part_count_);
   }
@@ -251,7 +252,7 @@ Status UploadWriter::Sending::Finish(bool sync) {
 
 void UploadWriter::Sending::Abandon() {
   Lock lock(mutex_);
-  if (is_finishing_) return;  // the tasks continue by themselves
+  if (is_finishing_) return;  // the tasks complete the object
   is_refused_ = true;
   if (status_.ok()) status_ = CancelledError("write " + Url() + ": abandoned");
   changed_.wait(lock, [this] { return tasks_under_way_ == 0; });
@@ -262,8 +263,8 @@ void UploadWriter::Sending::Abandon() {
 
 bool UploadWriter::Sending::IsSendable(uint64_t index, const Part& part) const {
   if (part.is_under_way || !part.buffer.is_full()) return false;
-  // If the first part is the only one, it may become the complete object, which
-  // is one PUT.
+  // If there is only one part so far, it may be the complete object, which one
+  // PUT can send.
   const bool may_be_all = index == 0 && part_begins_.size() == 2;
   if (!is_finishing_ && may_be_all) return false;
   if (!target_.bucket->traits().parts_in_order) return true;
@@ -378,8 +379,9 @@ void UploadWriter::Sending::EndWith(Result<std::string> version) {
   EndTask(lock, status);
 }
 
-// Called under the same lock that recorded the task's result: a part that is
-// neither present nor sent must never be visible without a failure.
+// Ends a task. Called under the same lock that recorded the task's result,
+// because a part that is neither present nor sent must never be visible without
+// a failure.
 void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   --tasks_under_way_;
   if (status_.ok()) status_ = status;
@@ -395,7 +397,8 @@ void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   changed_.notify_all();
 }
 
-// Called when the object exists, or will never exist.
+// Called when the object exists, or will never exist. Reports the outcome to
+// the target.
 void UploadWriter::Sending::Settle(Lock& lock,
                                    const Result<std::string>& version) {
   DropParts();
@@ -409,8 +412,8 @@ void UploadWriter::Sending::Settle(Lock& lock,
   changed_.notify_all();
 }
 
-// REQUIRES: mutex_ held. A part that is being sent stays until the sending
-// ends.
+// Frees the parts that are not being sent. Those that are being sent stay until
+// they have been sent. REQUIRES: mutex_ held.
 void UploadWriter::Sending::DropParts() {
   for (auto it = parts_.begin(); it != parts_.end();) {
     if (it->second.is_under_way) {

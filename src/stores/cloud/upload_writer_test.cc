@@ -81,7 +81,7 @@ TEST(PartBufferTest, BlocksThatNobodyWroteAreZero) {
   EXPECT_EQ(buffer.held_bytes(), 0u);
 }
 
-// Counts the requests that an object costs.
+// Counts the requests that an object takes.
 TEST(UploadWriterTest, SmallObjectsAreOnePut) {
   const auto bucket = std::make_shared<FaultBucket>(
       std::make_shared<MemoryBucket>(PartsOf(1000, false)));
@@ -122,7 +122,7 @@ TEST(UploadWriterTest, PartsGoWhileTheRestIsStillWritten) {
   auto writer = *store.Create("k");
   ASSERT_TRUE(WriteText(*writer, 0, Pattern(5500, 1)).ok());
   std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return part_count == 5; });  // or hangs
+  changed.wait(lock, [&] { return part_count == 5; });  // hangs if it fails
   lock.unlock();
   ASSERT_TRUE(writer->Finish(true).ok());
   EXPECT_TRUE(GetText(*bucket, "k") == Pattern(5500, 1));
@@ -142,7 +142,7 @@ TEST(UploadWriterTest, WithoutAThreadWritesFailInWords) {
   }
   const Status queued = store.Write("k", "x", {.sync = false, .atomic = false});
   EXPECT_EQ(queued.code(), StatusCode::kResourceExhausted);
-  EXPECT_TRUE(store.Flush().ok());  // the caller got the error
+  EXPECT_TRUE(store.Flush().ok());  // the caller has had the error
   EXPECT_EQ(bucket->Head("k").status().code(), StatusCode::kNotFound);
 }
 
@@ -165,8 +165,8 @@ TEST(UploadWriterTest, WritingTwiceIsRefused) {
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
 }
 
-// Reaches the bound's limit by writing the parts of an ordered bucket
-// backwards.
+// Exceeds the bound as far as allowed, by writing the parts of an ordered
+// bucket backwards.
 TEST(UploadWriterTest, WritesFarOutOfOrderFailRatherThanEatMemory) {
   const auto bucket = std::make_shared<MemoryBucket>(PartsOf(1000, true));
   BucketStore store(bucket, "", {.buffered_bytes_max = 4000});
@@ -232,8 +232,8 @@ Status WriteInThreads(BucketStore& store, const std::string& content,
   return status.ok() ? store.Flush() : status;
 }
 
-// Objects of random sizes, written by several threads in random pieces and
-// order, on a bucket that fails some requests: either the object is exactly
+// Writes objects of random sizes from several threads, in random pieces and
+// order, to a bucket that fails some requests. Either the object is exactly
 // what was written, or the writer fails and no object exists.
 TEST_P(UploadPropertyTest, TheObjectIsWhatWasWrittenOrTheWriterFails) {
   const Shape shape = GetParam();
@@ -250,8 +250,8 @@ TEST_P(UploadPropertyTest, TheObjectIsWhatWasWrittenOrTheWriterFails) {
       faults.acts = random() % 2 == 0;
     }
     const auto bucket = std::make_shared<FaultBucket>(memory, faults);
-    // Often a multiple of the part size, so that the last part is sent before
-    // the end is known.
+    // The size is often a multiple of the part size, so that the last part is
+    // sent before the end is known.
     const uint64_t byte_count = round % 3 == 0 ? random() % 8 * part_bytes
                                                : random() % (8 * part_bytes);
     const std::string content = Pattern(byte_count, random());
@@ -279,7 +279,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, UploadPropertyTest,
                                          Shape{false, true}, Shape{true, false},
                                          Shape{true, true}));
 
-// A process that dies during an upload leaves parts that are found and aborted.
+// A process that dies during an upload leaves parts. They are found and
+// aborted.
 TEST(UploadWriterTest, WhatADeadProcessLeftIsFound) {
   const auto memory = std::make_shared<MemoryBucket>(PartsOf(1000, false));
   for (uint64_t k = 1; k <= 8; ++k) {

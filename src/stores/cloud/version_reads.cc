@@ -12,11 +12,11 @@ namespace {
 
 using Seen = SeenVersions::Seen;
 
-// A read that collides with this store's own writes starts again at most this
-// often.
+// A read that collides with this store's own writes starts again, up to this
+// many attempts in total.
 constexpr int kAttemptsMax = 100;
 
-// One read, with the version that was known of its object when it was sent.
+// One read, with the object's version that was known when the read was sent.
 struct Attempt {
   const VersionRead* read = nullptr;
   Seen seen;
@@ -39,15 +39,15 @@ void AddRequests(const Bucket& bucket, Attempt& attempt,
   attempt.request_count = requests.size() - attempt.first_request;
 }
 
-// True when this store wrote the object meanwhile, so that asking again may
-// help.
+// Returns true if this store has written the object in the meantime, so that
+// asking again may help.
 bool HasMoved(const SeenVersions& seen, const std::string& key,
               const Seen& before) {
   return seen.Look(key).epoch != before.epoch;
 }
 
-// Rewords a failure for a store: which range of how long an object, and whether
-// the object was replaced meanwhile.
+// Rewords a failure for a store: says which range of an object of which size
+// was read, and whether the object has been replaced in the meantime.
 Status Explain(Bucket& bucket, const std::string& key, const ByteRange& range,
                const Seen& seen, const Status& status) {
   if (status.code() == StatusCode::kOutOfRange) {
@@ -74,7 +74,7 @@ Status Explain(Bucket& bucket, const std::string& key, const ByteRange& range,
                        ")");
 }
 
-// All answers to one read must have the same version, which is then recorded.
+// Checks that all answers to one read have the same version, and records it.
 Status Settle(Bucket& bucket, SeenVersions& seen, const Attempt& attempt,
               std::span<const Result<GetResult>> answers) {
   const VersionRead& read = *attempt.read;
@@ -103,7 +103,8 @@ Status Settle(Bucket& bucket, SeenVersions& seen, const Attempt& attempt,
                        now.version + " and " + object.version + ")");
 }
 
-// Answers reads that need no request: empty reads, and reads past a known end.
+// Returns true if the read is empty and so needs no data. Fails for a range
+// past the object's end, if the object's size is known.
 Result<bool> IsAnsweredAtOnce(Bucket& bucket, SeenVersions& seen,
                               const VersionRead& read, const Seen& known) {
   uint64_t byte_count = known.byte_count;
@@ -184,7 +185,7 @@ Result<Bytes> GetInParts(Bucket& bucket, SeenVersions& seen,
   return Bytes(std::move(buffer), range.byte_count);
 }
 
-// Reads, given the version that was known of the object when the read began.
+// Reads a range. `known` is what was known of the object when the read began.
 Result<Bytes> ReadKnown(Bucket& bucket, SeenVersions& seen,
                         const std::string& key, const ByteRange& range,
                         const Seen& known) {
@@ -195,14 +196,15 @@ Result<Bytes> ReadKnown(Bucket& bucket, SeenVersions& seen,
         exact, ResolveRange(range, known.byte_count, bucket.UrlOf(key)));
   } else if (range.byte_count == kToEnd) {
     Result<Bytes> bytes = GetOnce(bucket, seen, key, range, known);
-    // The size is requested only if the object is too large for one answer.
+    // The size is requested below only if the object is too large for one
+    // answer.
     if (bytes.status().code() != StatusCode::kResourceExhausted) return bytes;
   }
   if (exact.byte_count > 0 && exact.byte_count <= step) {
     return GetOnce(bucket, seen, key, exact, known);
   }
   if (!known.is_known) {
-    // Request the size first, so that no memory is allocated for a missing
+    // The size is requested first, so that no memory is allocated for a missing
     // object.
     HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
                         StatVersion(bucket, seen, key));
@@ -219,7 +221,7 @@ Result<Bytes> ReadVersion(Bucket& bucket, SeenVersions& seen,
   for (int round = 1;; ++round) {
     const Seen known = seen.Look(key);
     Result<Bytes> bytes = ReadKnown(bucket, seen, key, range, known);
-    // This store's own write may have moved the end meanwhile.
+    // This store's own write may have moved the object's end in the meantime.
     const bool is_whole =
         range.byte_count != kToEnd ||
         (bytes.ok() && bytes->size() <= bucket.traits().get_bytes_max);
@@ -228,7 +230,7 @@ Result<Bytes> ReadVersion(Bucket& bucket, SeenVersions& seen,
     if (bytes.ok() && !HasMoved(seen, key, known)) return bytes;
     if (bytes.ok()) {
       return UnavailableError("read " + bucket.UrlOf(key) +
-                              ": it is written all the time");
+                              ": it is being written all the time");
     }
     return Explain(bucket, key, range, known, bytes.status());
   }

@@ -1,10 +1,10 @@
-// Reads of objects in a bucket, each from one version: ranges are split,
-// requested concurrently, and checked against the version of their objects that
+// Reads objects in a bucket, each from a single version. Ranges are split,
+// requested concurrently, and checked against the version of the object that
 // was seen first.
 //
 // Thread-safety: any thread. Ownership: borrows everything. Units: bytes.
-// Errors: of bucket.h; DataLoss "changed while being read"; OutOfRange in the
-// form of ResolveRange.
+// Errors: those of bucket.h; DataLoss "changed while being read"; OutOfRange in
+// the form of ResolveRange.
 #pragma once
 
 #include <span>
@@ -28,11 +28,12 @@ Status ReadVersions(Bucket& bucket, SeenVersions& seen,
                     std::span<const VersionRead> reads,
                     const CancelToken* cancel);
 
-// kToEnd reads up to the end.
+// Reads a range; kToEnd reads to the end.
 Result<Bytes> ReadVersion(Bucket& bucket, SeenVersions& seen,
                           const std::string& key, const ByteRange& range);
 
-// The current size and version; DataLoss when another version was seen before.
+// Returns the current size and version. DataLoss if another version was seen
+// before.
 Result<ObjectEntry> StatVersion(Bucket& bucket, SeenVersions& seen,
                                 const std::string& key);
 

@@ -18,8 +18,8 @@ constexpr int64_t kReceiveBytesMax = 512 << 10;
 constexpr int64_t kSendBytesMax = 2 << 20;
 constexpr int64_t kBufferBytesMin = 64 << 10;
 
-// Without SOCK_CLOEXEC, libcurl's sockets would leak into programs that the
-// process starts.
+// Opens sockets with SOCK_CLOEXEC, because programs that the process starts
+// would inherit libcurl's sockets otherwise.
 curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
   return socket(address->family, address->socktype | SOCK_CLOEXEC,
                 address->protocol);
@@ -36,8 +36,8 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-// The status of a line like "HTTP/1.1 206 Partial Content"; 0 for any other
-// line.
+// Returns the status of a line like "HTTP/1.1 206 Partial Content"; 0 for any
+// other line.
 int StatusOfLine(std::string_view line) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos) return 0;
@@ -56,8 +56,8 @@ bool IsDistrust(CURLcode code) {
          code == CURLE_SSL_ENGINE_SETFAILED;
 }
 
-// True for codes whose libcurl messages name hosts and reasons, but nothing of
-// the request, which may contain secrets.
+// Returns true for codes whose libcurl messages name only hosts and reasons,
+// and nothing of the request, which may contain secrets.
 bool HasSafeText(CURLcode code) {
   return IsNotConnected(code) || IsDistrust(code) ||
          code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PARTIAL_FILE;
@@ -77,7 +77,7 @@ Status Attempt::SetUp(HttpRequest request, const AttemptSettings& settings,
                       bool is_hedge) {
   request_ = std::move(request);
   target_ = request_.target;
-  // Two attempts must not write into one target: only the winner copies its
+  // Two attempts must not write into one target. Only the winner copies its
   // bytes there (CopyToTarget).
   if (is_hedge && !target_.empty()) {
     hedge_buffer_ = Buffer::TryAllocate(target_.size());
@@ -104,12 +104,12 @@ Status Attempt::SetUpHeaders() {
         name.find(':') != std::string::npos) {
       return InvalidArgumentError("a header with a bad name or a line break");
     }
-    // The form in which libcurl sends a header without a value.
+    // libcurl sends "name;" as a header without a value.
     lines.push_back(value.empty() ? name + ";" : name + ": " + value);
     has_expect = has_expect || name == "Expect";
   }
-  // Otherwise libcurl would send "Expect: 100-continue" with a body, and wait a
-  // second for a server that does not answer that.
+  // Without this line, libcurl would send "Expect: 100-continue" with a body,
+  // and would wait a second for a server that does not answer it.
   if (!has_expect) lines.push_back("Expect:");
   for (const std::string& line : lines) {
     curl_slist* longer = curl_.slist_append(header_list_, line.c_str());
@@ -150,7 +150,7 @@ void Attempt::SetUpMethod() {
 void Attempt::SetUpConnection(const AttemptSettings& settings) {
   Set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   Set(CURLOPT_PATH_AS_IS, 1L);
-  Set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // of a proxy
+  Set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // headers of a proxy's answer
   Set(CURLOPT_NOSIGNAL, 1L);
   Set(CURLOPT_TCP_NODELAY, 1L);
   Set(CURLOPT_TCP_KEEPALIVE, 1L);
@@ -215,7 +215,7 @@ bool Attempt::SeekBody(uint64_t offset) {
   return true;
 }
 
-// libcurl is C: no exception may cross it.
+// No exception may pass through libcurl, which is C.
 size_t Attempt::OnHeader(char* data, size_t size, size_t count, void* self) {
   auto& attempt = *static_cast<Attempt*>(self);
   const std::string_view line(data, size * count);
@@ -228,14 +228,15 @@ size_t Attempt::OnHeader(char* data, size_t size, size_t count, void* self) {
 }
 
 bool Attempt::TakeHeaderLine(std::string_view line) {
-  if (line.starts_with("HTTP/")) {  // also after an interim answer 100
-    // A new status line: the previous headers belonged to an interim answer.
+  if (line.starts_with("HTTP/")) {  // also after an interim answer (100)
+    // With a new status line, the previous headers belonged to an interim
+    // answer.
     status_ = StatusOfLine(line);
     headers_.clear();
     return true;
   }
   header_bytes_ += line.size();
-  // Keeps a server from filling the memory with headers.
+  // This keeps a server from filling the memory with headers.
   if (header_bytes_ > kHeaderBytesMax) {
     stop_ = Stop::kHeadersTooLong;
     return false;
@@ -271,8 +272,8 @@ bool Attempt::TakeBody(std::string_view bytes) {
   body_ += bytes.substr(0, room);
   const bool is_wanted =
       request_.target.empty() && status_ >= 200 && status_ < 300;
-  // The answer to a successful request must be complete; the text of a refusal
-  // may be cut anywhere.
+  // A successful answer must be complete; the text of an error may be cut off
+  // anywhere.
   stop_ = is_wanted ? Stop::kTooLong : Stop::kCutOff;
   return false;
 }
@@ -358,8 +359,8 @@ AttemptEnd Attempt::EndOfFailure(CURLcode code) {
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL) {
     return {Kind::kFatal, {}, InvalidArgumentError(std::move(text))};
   }
-  // libcurl has only one deadline here, for connecting: a timeout before any
-  // answer means that the server was never reached.
+  // The only deadline that libcurl has here is for connecting. A timeout before
+  // any answer therefore means that the server was never reached.
   const bool is_connecting =
       code == CURLE_OPERATION_TIMEDOUT && !has_answer_begun();
   if (has_answer_begun()) {

@@ -1,8 +1,8 @@
-// One attempt of a request: a libcurl handle set up for it, the destination of
-// the answer's bytes, and the outcome.
+// One attempt at a request: the libcurl handle set up for it, the destination
+// of the answer's bytes, and the outcome.
 //
-// Thread-safety: the client's thread. Ownership: borrows the handle, which it
-// leaves reset; the request's body and target are the caller's.
+// Thread-safety: belongs to the client's thread. Ownership: borrows the handle,
+// and resets it at the end; the caller owns the request's body and target.
 // Errors: AttemptEnd says which failures may be retried.
 #pragma once
 
@@ -26,10 +26,10 @@ struct AttemptSettings {
 
 struct AttemptEnd {
   enum class Kind : uint8_t {
-    kAnswer,        // response
+    kAnswer,        // see `response`
     kNotConnected,  // the request certainly did not arrive
-    kLost,          // before the answer was complete
-    kFatal,         // why; a retry would fail the same way
+    kLost,          // the connection, before the answer was complete
+    kFatal,         // a retry would fail the same way
   };
   Kind kind = Kind::kAnswer;
   HttpResponse response;
@@ -45,26 +45,28 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  // Takes `request` in the form to be sent. If `is_hedge`, the answer goes to
-  // the attempt's own buffer instead of the target; ResourceExhausted when
-  // there is no memory for it.
+  // Sets up the handle for `request`, which is in the form to be sent. If
+  // `is_hedge`, the answer goes to the attempt's own buffer instead of the
+  // target; ResourceExhausted if no memory is left for the buffer.
   Status SetUp(HttpRequest request, const AttemptSettings& settings,
                bool is_hedge);
 
   CURL* easy() const { return easy_; }
-  // When a byte was last seen to move; only as exact as the calls are frequent.
+  // Returns when a byte was last seen to move. The time is only as exact as the
+  // calls are frequent.
   TimePoint LastProgress(TimePoint now);
-  // Call once, after the transfer has ended with `code`.
+  // Returns the outcome. Call once, after the transfer has ended with `code`.
   AttemptEnd End(CURLcode code);
-  // For a hedge: copies from its own buffer to the request's target.
+  // Copies a hedge's answer from its own buffer to the request's target.
   void CopyToTarget();
 
   uint64_t sent_bytes() const;
   uint64_t received_bytes() const { return received_bytes_; }
   bool has_answer_begun() const { return status_ != 0 || received_bytes_ > 0; }
   uint64_t connection_count() const;
-  // How often the request was sent: more than once if a kept-alive connection
-  // turned out to be dead and libcurl resent the request by itself.
+  // Returns how often the request was sent. It is more than once if a
+  // kept-alive connection turned out to be dead and libcurl resent the request
+  // by itself.
   int send_count() const { return std::max(send_count_, 1); }
 
  private:
@@ -84,14 +86,14 @@ class Attempt {
   bool SeekBody(uint64_t offset);
   AttemptEnd EndOfAnswer();
   AttemptEnd EndOfFailure(CURLcode code);
-  // Reads an integer CURLINFO_..._T.
+  // Returns the value of an integer CURLINFO_..._T.
   curl_off_t Info(CURLINFO what) const;
   template <typename Value>
   void Set(CURLoption option, Value value) {
     curl_.easy_setopt(easy_, option, value);
   }
 
-  // Why the rest of the answer was not read.
+  // Why the attempt stopped reading the answer.
   enum class Stop : uint8_t {
     kNone,
     kTooLong,

@@ -24,8 +24,8 @@ Result<std::string> FindCaBundle(const std::string& asked) {
   if (!asked.empty()) return NamedBundle(asked, "the options");
   for (const char* name : {"HOLDFAST_CA_BUNDLE", "AWS_CA_BUNDLE",
                            "SSL_CERT_FILE", "CURL_CA_BUNDLE"}) {
-    // An explicit file that cannot be read is an error: another file would
-    // trust other servers than the user chose.
+    // A file that was named explicitly and cannot be read is an error: another
+    // file would trust other servers than the user chose.
     const char* file = std::getenv(name);
     if (file != nullptr && *file != '\0') return NamedBundle(file, name);
   }

@@ -10,10 +10,10 @@
 
 namespace holdfast {
 
-// `asked`, else the first of HOLDFAST_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE,
-// CURL_CA_BUNDLE that is set, else the system's file (Debian, Fedora and RHEL,
-// SUSE, Alpine). If none of these exists, "", which leaves the choice to
-// libcurl.
+// Returns `asked`; without it, the first of HOLDFAST_CA_BUNDLE, AWS_CA_BUNDLE,
+// SSL_CERT_FILE and CURL_CA_BUNDLE that is set; otherwise the system's file
+// (Debian, Fedora and RHEL, SUSE, Alpine). Returns "" if none of these exists,
+// which leaves the choice to libcurl.
 Result<std::string> FindCaBundle(const std::string& asked);
 
 }  // namespace holdfast

@@ -33,26 +33,27 @@ using std::chrono::steady_clock;
 constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
 constexpr int kHedgesMax = 2;  // per request
-// A copy that has received no byte for this long, and for this many times its
-// allowed lag, is replaced by another.
+// A copy is replaced by another when it has received no byte for this long, and
+// for this many times its allowed lag.
 constexpr milliseconds kSilence{1'000};
 constexpr int kSilenceFactor = 3;
 // The lag allowed while no comparable request has finished yet.
 constexpr std::chrono::microseconds kUnknownLag{3'000'000};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};
-// A request is reported as late when it takes longer than this, and than this
-// many times as long as others take before a hedge.
+// A request is reported as late when it takes longer than kLateTime, and longer
+// than kLateFactor times the time after which a request of its size is hedged.
 constexpr milliseconds kLateTime{3'000};
 constexpr int kLateFactor = 3;
-// These bounds are for a server that never answered: its name is probably
-// wrong, or it is down. Twelve attempts would take a minute to find out.
+// These bounds apply to a server that has never answered: its name is probably
+// wrong, or it is down. Twelve attempts would take a minute to find that out.
 constexpr int kFirstContactAttempts = 4;
 constexpr milliseconds kFirstContactTime{3'000};
 constexpr int kRedirectsMax = 5;
 
-// A library's thread must not run the program's signal handlers, and TLS writes
-// to a closed connection raise SIGPIPE.
+// Blocks all signals on this thread: a library's thread must not run the
+// program's signal handlers, and TLS writes to a closed connection raise
+// SIGPIPE.
 void BlockSignals() {
   sigset_t all;
   sigfillset(&all);
@@ -131,13 +132,13 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
     return;
   }
   new_.push_back(std::move(transfer));
-  // Another new request is in the queue, so the thread is already awake.
+  // If another new request is in the queue, the thread has already been woken.
   if (new_.size() > 1) return;
   if (multi_ != nullptr) curl_->multi_wakeup(multi_);
   wake_.notify_one();
 }
 
-// Returns false when the system has no thread to give; the next request tries
+// Returns false when the system cannot start a thread; the next request tries
 // again.
 bool ClientLoop::HasThread() {
   if (thread_.joinable()) return true;
@@ -159,13 +160,14 @@ void ClientLoop::Run() {
   CloseCurl();
 }
 
-// Returns false when the client is being destroyed.
+// Does one round of the loop. Returns false when the client is being destroyed.
 bool ClientLoop::RunRound() {
   try {
     if (!TakeNew()) return false;
     if (multi_ == nullptr && !OpenCurl()) return true;
-    // Before multi_perform, so that this round's transfers begin immediately;
-    // and again below, for places in flight that this round has freed.
+    // Called before multi_perform, so that this round's transfers begin
+    // immediately, and again below, because this round may end transfers and
+    // make room for others.
     StartWaiting(steady_clock::now());
     int running_count = 0;
     curl_->multi_perform(multi_, &running_count);
@@ -183,8 +185,8 @@ bool ClientLoop::RunRound() {
 bool ClientLoop::TakeNew() {
   std::unique_lock lock(mutex_);
   if (multi_ == nullptr) {
-    // Without libcurl there is no handle to poll, so wait on the condition
-    // variable.
+    // Without libcurl there is no handle to poll, so the thread waits on the
+    // condition variable.
     wake_.wait(lock, [&] { return is_closed_ || !new_.empty(); });
   }
   while (!new_.empty()) {
@@ -218,8 +220,8 @@ bool ClientLoop::OpenCurl() {
                       static_cast<long>(options_.in_flight_max) * 2);
   const std::lock_guard lock(mutex_);
   multi_ = multi;
-  // Requests that arrived meanwhile could not wake a handle that did not exist
-  // yet.
+  // Requests that arrived in the meantime could not wake a handle that did not
+  // exist yet.
   if (!new_.empty()) curl_->multi_wakeup(multi_);
   return true;
 }
@@ -233,8 +235,8 @@ void ClientLoop::CloseCurl() {
 
 CURL* ClientLoop::TakeHandle() {
   if (idle_handles_.empty()) {
-    // Reserves room for all handles in use, so that returning one allocates no
-    // memory.
+    // Reserves room for all handles in use, so that making a handle idle
+    // allocates no memory.
     idle_handles_.reserve(by_handle_.size() + 1);
     return curl_->easy_init();
   }
@@ -256,13 +258,13 @@ void ClientLoop::StartWaiting(TimePoint now) {
   }
 }
 
-// Returns false when no attempt was started; the transfer is then finished,
-// unless the attempt was a hedge.
+// Starts an attempt. Returns false if none was started; the transfer is then
+// finished, unless the attempt was a hedge.
 bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
                               bool is_hedge) {
   Transfer& transfer = **active;
-  // The deadline counts from the first attempt, as the server is not to blame
-  // for the time a request waits for its turn.
+  // The deadline counts from the first attempt, because the server is not to
+  // blame for the time that a request waits for its turn.
   if (!transfer.deadline) {
     transfer.first_begun = now;
     if (transfer.request.may_hedge) {
@@ -399,7 +401,8 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
                  std::chrono::duration_cast<std::chrono::microseconds>(
                      now - running.begun));
   if (transfer.hedge_count > 0) SettleHedge(transfer);
-  // From here on nothing else may write into the target.
+  // The other attempts are dropped, so that nothing else writes into the
+  // target.
   DropAll(transfer);
   running.attempt->CopyToTarget();
   end.response.attempt_count =
@@ -407,7 +410,7 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   Finish(active, std::move(end.response));
 }
 
-// REQUIRES: one attempt has received the answer, and is not in
+// REQUIRES: one attempt has received the answer and has been removed from
 // transfer.running.
 void ClientLoop::SettleHedge(const Transfer& transfer) {
   uint64_t wasted_bytes = 0;
@@ -429,15 +432,16 @@ bool ClientLoop::FollowRedirect(ActiveList::iterator active,
   }
   DropAll(transfer);
   ++transfer.redirect_count;
-  // A redirect is progress: it uses up no attempt.
+  // A redirect is progress, so it does not use up an attempt.
   --transfer.attempt_count;
   waiting_.push_front(std::move(*active));
   active_.erase(active);
   return true;
 }
 
-// Returns false for a server that has ever answered: waiting for it is
-// worthwhile, whatever its current failure.
+// Returns true if the server has never answered and enough attempts have
+// failed. If the server has answered before, waiting is worthwhile, whatever
+// its current failure is.
 bool ClientLoop::IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
                               TimePoint now) const {
   if (end.kind == AttemptEnd::Kind::kAnswer ||
@@ -445,7 +449,8 @@ bool ClientLoop::IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
     return false;
   }
   if (transfer.attempt_count >= kFirstContactAttempts) return true;
-  // Two attempts are enough here, since connections that time out take long.
+  // Two attempts are enough if connections time out, since each then takes
+  // long.
   return end.kind == AttemptEnd::Kind::kNotConnected &&
          transfer.attempt_count > 1 &&
          now - transfer.first_begun >= kFirstContactTime;
@@ -471,7 +476,7 @@ milliseconds ClientLoop::DelayOf(const Transfer& transfer,
       BackoffDelay(options_.backoff_first, options_.backoff_max,
                    transfer.attempt_count, random);
   const auto asked = FindHeader(end.response.headers, "Retry-After");
-  // Retry-After may be a date by the server's clock, so it is compared with the
+  // A Retry-After date is by the server's clock, so it is compared with the
   // answer's own Date.
   if (!asked) return delay;
   const auto date = FindHeader(end.response.headers, "Date");
@@ -486,13 +491,13 @@ void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
   const bool is_answer = end.kind == AttemptEnd::Kind::kAnswer;
   transfer.last_trouble = is_answer ? StatusText(end.response.status)
                                     : std::string(end.why.message());
-  // When two attempts run (a hedge), the other one may still succeed.
+  // With a hedge, the other attempt may still succeed.
   if (!transfer.running.empty() && end.kind != AttemptEnd::Kind::kFatal) return;
   DropAll(transfer);
   const bool may_try_again = MayTryAgain(transfer, end, now);
   const milliseconds delay =
       may_try_again ? DelayOf(transfer, end) : milliseconds(0);
-  // Do not start a wait that would end after the deadline.
+  // A wait that would end after the deadline is not started.
   if (may_try_again && now + delay < *transfer.deadline) {
     Delay(active, delay, now);
     return;
@@ -556,7 +561,8 @@ void ClientLoop::Sweep(TimePoint now) {
   last_sweep_ = now;
   SweepWaiting(now);
   for (auto active = active_.begin(); active != active_.end();) {
-    // Each of these calls may end the transfer and remove it from the list.
+    // Each of these calls may end the transfer and remove `active` from the
+    // list.
     const auto next = std::next(active);
     if (const auto end = EndOf(**active, now)) {
       Finish(active, *end);
@@ -636,8 +642,8 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
     }
   }
   for (CURL* easy : stalled) {
-    // When there are two attempts, handling the first may have ended the
-    // transfer and the second attempt with it.
+    // With two attempts, handling the first may have ended the transfer, and
+    // with it the second attempt.
     if (!by_handle_.contains(easy)) continue;
     RunningAttempt running = TakeRunning(**active, easy);
     const uint64_t received_bytes = running.attempt->received_bytes();
@@ -653,11 +659,13 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
   }
 }
 
-// Sends another copy when the last one lags, too: if a server stalls one
-// request in a hundred, it also stalls one copy in a hundred. The budget keeps
-// a server that is slow overall from being slowed down further. When the budget
-// is used up, a copy that has received nothing for very long is replaced by the
-// next one, which then costs no byte twice.
+// Sends a copy of a request that lags, and another copy when the first one
+// lags, too: a server that stalls one request in a hundred also stalls one copy
+// in a hundred.
+//
+// The budget keeps copies from slowing down a server that is slow overall. When
+// the budget is used up, a copy that has received nothing for very long is
+// replaced by another, so that no byte is fetched twice.
 void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   Transfer& transfer = **active;
   if (!options_.hedge || !transfer.request.may_hedge ||
@@ -709,13 +717,13 @@ void ClientLoop::Finish(ActiveList::iterator active,
 
 void ClientLoop::FinishTransfer(TransferPtr transfer,
                                 Result<HttpResponse> result) {
-  // If memory is short, entries are dropped.
+  // The record is left out if memory is short.
   (void)CatchBadAlloc([&] {
     Record(*transfer);
     return Status();
   });
   const HttpClient::Callback callback = std::move(transfer->callback);
-  // The callback may free what the request points to, so the transfer is
+  // The callback may free what the request points to, so the request is
   // destroyed first.
   transfer.reset();
   callback(std::move(result));
@@ -738,8 +746,8 @@ void ClientLoop::FailEverything(const Status& status) {
   }
 }
 
-// Allocates no memory itself. Handles are destroyed too, because a bad_alloc
-// may have left their attempts half finished.
+// Fails all requests, and allocates no memory itself. Destroys the handles,
+// too, because a bad_alloc may have left their attempts half set up.
 void ClientLoop::FailForWantOfMemory() {
   const auto fail = [this](TransferPtr transfer) {
     if (transfer != nullptr) {

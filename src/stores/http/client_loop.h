@@ -1,10 +1,12 @@
 // The thread of an HttpClient: accepts requests, keeps as many attempts in
 // flight as the limit allows, and gives each request exactly one answer.
 //
-// A request is new, then waits for its turn, is active with one attempt (more
-// while hedged), may wait for its next attempt (delayed), and is done.
-// Thread-safety: Add and counters from any thread; everything else belongs to
-// the loop's thread. Ownership: owns requests until their callback has run.
+// A request goes through these states: new; waiting for its turn; active, with
+// one attempt (more while hedged); possibly delayed, until its next attempt;
+// done.
+// Thread-safety: Add and counters may be called from any thread; everything
+// else belongs to the loop's thread. Ownership: owns requests until their
+// callback has run.
 #pragma once
 
 #include <array>
@@ -36,7 +38,7 @@ namespace holdfast {
 class ClientLoop {
  public:
   explicit ClientLoop(const HttpOptions& options);
-  // Cancels all requests; their callbacks have run when it returns.
+  // Cancels all requests, and returns when their callbacks have run.
   ~ClientLoop();
   ClientLoop(const ClientLoop&) = delete;
   ClientLoop& operator=(const ClientLoop&) = delete;
@@ -55,7 +57,7 @@ class ClientLoop {
   };
 
   struct Transfer {
-    HttpRequest request;  // the URL and headers after redirects
+    HttpRequest request;  // with the URL and headers after redirects
     HttpClient::Callback callback;
     TimePoint added = {};
     TimePoint first_begun = {};
@@ -73,16 +75,16 @@ class ClientLoop {
   using ActiveList = std::list<TransferPtr>;
 
   using Counter = std::atomic<uint64_t> RequestCounts::*;
-  // Counts both in this client and in the process.
+  // Adds to the counters of this client and of the process.
   void Count(Counter counter, uint64_t count = 1);
 
   bool HasThread();  // REQUIRES: mutex_ is held
   void Run();
   bool RunRound();
   void FailForWantOfMemory();
-  bool OpenCurl();  // if it fails, waiting requests have failed
+  bool OpenCurl();  // on failure, fails the waiting requests
   void CloseCurl();
-  bool TakeNew();  // false: the client ends
+  bool TakeNew();  // false if the client is being destroyed
   void StartWaiting(TimePoint now);
   bool StartAttempt(ActiveList::iterator active, TimePoint now, bool is_hedge);
   Status SetUpAttempt(Transfer& transfer, RunningAttempt& running,
@@ -109,8 +111,8 @@ class ClientLoop {
 
   RunningAttempt TakeRunning(Transfer& transfer, CURL* easy);
   void CountBytes(const Attempt& attempt);
-  void Release(RunningAttempt running);  // makes its handle idle again
-  void Drop(RunningAttempt running);     // counts and releases it
+  void Release(RunningAttempt running);  // makes the handle idle again
+  void Drop(RunningAttempt running);     // counts its bytes, then releases it
   void DropAll(Transfer& transfer);
   void Finish(ActiveList::iterator active, Result<HttpResponse> result);
   void FinishTransfer(TransferPtr transfer, Result<HttpResponse> result);
@@ -123,7 +125,7 @@ class ClientLoop {
 
   const HttpOptions options_;
   AttemptSettings settings_;
-  Status ca_status_;  // why https cannot be trusted
+  Status ca_status_;  // why certificates cannot be checked
 
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -141,7 +143,7 @@ class ClientLoop {
   LatencyBook latencies_;
   HedgeBudget hedge_budget_;
   std::mt19937_64 random_;
-  // "https://host:port" of every server that ever began to answer.
+  // "https://host:port" of every server that has ever begun to answer.
   std::set<std::string> answered_origins_;
   TimePoint last_sweep_ = {};
   TimePoint last_log_ = {};
@@ -149,7 +151,7 @@ class ClientLoop {
   uint64_t logged_retries_ = 0;
 
   RequestCounts counts_;
-  std::thread thread_;  // last: uses all above; starts with a request
+  std::thread thread_;  // last, as it uses all above; starts on demand
 };
 
 }  // namespace holdfast

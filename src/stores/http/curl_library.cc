@@ -17,7 +17,8 @@ namespace {
 
 constexpr const char* kCurlVariable = "HOLDFAST_LIBCURL";
 
-// Never destroyed: requests may be made while the process exits.
+// libcurl's state. It is never destroyed, because requests may be made while
+// the process exits.
 struct CurlState {
   std::mutex mutex;
   std::string extra_file;
@@ -30,7 +31,7 @@ CurlState& TheCurl() {
   return *state;
 }
 
-// "" when the user names no library.
+// Returns the library that the user names, or "".
 std::string CurlAskedFor() {
   const char* asked = std::getenv(kCurlVariable);
   return asked != nullptr ? asked : "";
@@ -75,8 +76,7 @@ Result<CurlCalls> LoadCurlFrom(const std::vector<std::string>& files) {
   std::string tried;
   for (const std::string& file : files) {
     if (!tried.empty()) tried += "; ";
-    // RTLD_LOCAL, so that libcurl's TLS library does not replace the program's
-    // own.
+    // RTLD_LOCAL keeps libcurl's TLS library from replacing the program's own.
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* why = dlerror();

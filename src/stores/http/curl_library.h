@@ -1,14 +1,14 @@
-// The system's libcurl, loaded when it is first needed, so that neither the
-// library nor the Python package depends on it (and on the dozen libraries that
+// The system's libcurl, loaded when it is first needed. Neither the library nor
+// the Python package thus depends on libcurl (and on the dozen libraries that
 // it needs) where no URL is used.
 //
-// Searched in this order: the file named by HOLDFAST_LIBCURL and no other; the
-// copy compiled in (HOLDFAST_CURL_INSIDE, for wheels and static commands);
-// libcurl.so.4, libcurl-gnutls.so.4, the file given to SetLibcurlFile
-// (stores/http/libcurl_file.h).
-// Once loaded it stays until the process exits.
-// Thread-safety: any thread. Errors: FailedPrecondition when it is missing or
-// older than 7.68, saying what to install.
+// The file that HOLDFAST_LIBCURL names is used, and no other. Without it, these
+// are tried in order: the copy compiled in (HOLDFAST_CURL_INSIDE, for wheels
+// and static commands); libcurl.so.4; libcurl-gnutls.so.4; the file given to
+// SetLibcurlFile (stores/http/libcurl_file.h). Once loaded, libcurl stays until
+// the process exits.
+// Thread-safety: any thread. Errors: FailedPrecondition when libcurl is missing
+// or older than 7.68; the message says what to install.
 #pragma once
 
 #define CURL_DISABLE_TYPECHECK 1
@@ -36,7 +36,8 @@ struct CurlCalls {
 #undef HOLDFAST_MEMBER
 };
 
-// Tries again on each call after a failure.
+// Returns libcurl's functions, loading it first if needed. After a failure, the
+// next call tries again.
 Result<const CurlCalls*> LoadCurl();
 
 }  // namespace holdfast

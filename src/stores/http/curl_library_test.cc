@@ -17,8 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Runs the check in a new process that has not loaded libcurl; exits with 0 if
-// the check holds.
+// Expects that `check` holds in a new process that has not loaded libcurl.
 #define EXPECT_IN_NEW_PROCESS(check) \
   EXPECT_EXIT(_exit((check)() ? 0 : 1), ::testing::ExitedWithCode(0), "")
 

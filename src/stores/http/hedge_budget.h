@@ -1,9 +1,10 @@
-// How many bytes hedging may fetch twice: 2 % of the bytes requested, plus a
-// few requests: a client that has requested little needs these, and so do
-// requests that stall while the hedge of another has stalled.
+// Limits how many bytes hedging may fetch twice: 2 % of the bytes requested,
+// plus a few requests' bytes. The extra bytes allow hedges in a client that has
+// requested little, and for requests that stall while another request's hedge
+// has stalled, too.
 //
-// A hedge counts with all bytes of its request until the answer has arrived,
-// and then with the bytes that the slower attempt had received: zero if it had
+// All bytes of a hedge's request count until the answer has arrived. From then
+// on, only the bytes that the slower attempt had received count: zero if it had
 // stalled.
 // Thread-safety: one thread. Units: bytes.
 #pragma once

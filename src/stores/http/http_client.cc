@@ -65,8 +65,9 @@ std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
 
 HttpCounters TotalHttpCounters() { return RequestCounts::OfProcess().Read(); }
 
-// The loop of this process. fork() does not copy its thread, and its locks may
-// stay locked forever, so a child does not touch the parent's loop.
+// Holds this process's loop. fork() does not copy the loop's thread, and the
+// loop's locks may stay locked forever, so a child does not touch the parent's
+// loop.
 class HttpClient::Loop {
  public:
   explicit Loop(HttpOptions options)
@@ -74,7 +75,7 @@ class HttpClient::Loop {
 
   ~Loop() {
     OfProcess* current = current_.load();
-    // A child must not join a thread that it does not have.
+    // A child must not join a thread that exists only in the parent.
     if (current != nullptr && current->pid == getpid()) delete current;
   }
 
@@ -83,8 +84,8 @@ class HttpClient::Loop {
     OfProcess* current = current_.load();
     while (current == nullptr || current->pid != pid) {
       auto mine = std::make_unique<OfProcess>(pid, options_);
-      // Threads race to create the loop; the loser deletes its own, which has
-      // no thread yet.
+      // Several threads may create a loop at once. Those that come too late
+      // delete theirs, which has no thread yet.
       if (current_.compare_exchange_strong(current, mine.get())) {
         current = mine.release();
       }

@@ -1,37 +1,39 @@
-// HttpClient: requests over HTTP/1.1 with kept-alive connections, and the only
-// place that handles retries.
+// HttpClient sends requests over HTTP/1.1 with kept-alive connections. No other
+// part of the program handles retries.
 //
 // One thread of the client drives all transfers (libcurl's multi interface);
-// callers wait, or are called back. A request is sent again, after an
-// exponential backoff with jitter, when the answer is 408, 429, 500, 502, 503
-// or 504 (a Retry-After is obeyed) or when the connection is lost before the
-// answer is complete, as long as attempts and time are left. A server that
-// never began an answer to this client is given up after four attempts, or
-// after two when connecting took three seconds. The number of requests in
-// flight is bounded, and the bound adapts: it grows while answers arrive and is
-// halved when a server asks to slow down.
-// GET and HEAD without `prepare` follow up to five redirects, never from https
-// to http; another server receives only the headers that describe the wanted
-// content. Any other redirect is returned as an answer.
-// TLS certificates are always checked. Proxies come from the environment, as
-// libcurl reads it (https_proxy, no_proxy, ...).
-// Messages name the URL without user, password and query; headers never appear
-// in any message or log.
+// callers wait, or are called back.
 //
-// Thread-safety: any thread; callbacks run on the client's thread, must be
+// A request is sent again, as long as attempts and time are left, when the
+// answer is 408, 429, 500, 502, 503 or 504, or when the connection is lost
+// before the answer is complete. The client first waits for an exponential
+// backoff with jitter, and for a Retry-After. A server that has never begun an
+// answer to this client is given up after four attempts, or after two if
+// connecting took three seconds. The number of requests in flight is bounded.
+// The bound adapts: it grows while answers arrive, and is halved when a server
+// asks to slow down.
+//
+// GET and HEAD requests without `prepare` follow up to five redirects, but
+// never from https to http. A different server receives only the headers that
+// describe the wanted content. Any other redirect is returned as an answer.
+//
+// TLS certificates are always checked. Proxies are taken from the environment,
+// as libcurl reads it (https_proxy, no_proxy, ...). Messages name the URL
+// without user, password and query; headers never appear in messages or logs.
+//
+// Thread-safety: any thread. Callbacks run on the client's thread; they must be
 // short, and must neither call Send nor destroy the client. After fork() the
 // child's first request starts the child's own thread and connections; requests
 // in flight in the parent continue there, and their callbacks never run in the
 // child.
 // Ownership: a request borrows its body, target and cancel token until its
-// answer is given. Units: bytes, milliseconds.
-// Errors, of Send and in callbacks, when there is no answer: Unavailable (no
-// connection, lost connections, all attempts used up), DeadlineExceeded,
-// Cancelled, InvalidArgument (bad URL), FailedPrecondition (certificate not
-// trusted; no libcurl on this machine), DataLoss (an answer longer than its
-// target), ResourceExhausted (no memory, or no thread; without a thread the
-// callback runs on the caller's). Any HTTP status that remains after the
-// retries is an answer, not an error.
+// answer is given. Units: bytes, milliseconds. Errors of Send and in callbacks,
+// when there is no answer: Unavailable (no connection, lost connections, all
+// attempts used up), DeadlineExceeded, Cancelled, InvalidArgument (bad URL),
+// FailedPrecondition (certificate not trusted; no libcurl on this machine),
+// DataLoss (an answer longer than its target), ResourceExhausted (no memory, or
+// no thread can be started; the callback then runs on the caller's thread). Any
+// HTTP status that remains after the retries is an answer, not an error.
 #pragma once
 
 #include <chrono>
@@ -54,8 +56,8 @@ namespace holdfast {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// The value of the first header with that name, ignoring case; nullopt without
-// one.
+// Returns the value of the first header with that name, ignoring case; nullopt
+// if no header has the name.
 std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
                                            std::string_view name);
 
@@ -65,31 +67,31 @@ struct HttpRequest {
   HttpHeaders headers;
   std::vector<std::string_view> body;  // borrowed
 
-  // Called on the client's thread before every attempt with a copy of the
-  // request, for example to sign it again; must not wait for the network. A
+  // Called with a copy of the request before every attempt, on the client's
+  // thread, for example to sign it again. Must not wait for the network. A
   // failure ends the request.
   std::function<Status(HttpRequest& attempt)> prepare;
 
   // The body of an answer with status `target_status` is written here, from the
   // first byte; a longer body is DataLoss. Other bodies, and all bodies if the
-  // target is empty, go to HttpResponse::body. They are cut at
+  // target is empty, go to HttpResponse::body. They are cut off at
   // `body_bytes_max`, except that a longer body of a successful answer (2xx, no
   // target) is DataLoss.
   std::span<char> target;
   int target_status = 206;
   uint64_t body_bytes_max = 64 << 20;
 
-  // False where a second arrival at the server would do harm that the caller
-  // cannot detect; then only requests that certainly had no effect are sent
-  // again (no connection; 429).
+  // False if a request that reaches the server twice would do harm that the
+  // caller cannot detect. The request is then sent again only if it certainly
+  // had no effect (no connection; 429).
   bool may_repeat = true;
-  // Sends a second copy when the answer takes much longer than recent requests
-  // of this size; the first complete answer wins. Only for GET, and only when
-  // the client's options hedge and no more than 2 % of the bytes of all such
-  // requests came twice.
+  // Whether to send a second copy (a hedge) when the answer takes much longer
+  // than for recent requests of this size; the first complete answer wins.
+  // Copies are sent only for GET, if HttpOptions::hedge is set, and as long as
+  // no more than about 2 % of the bytes of all such requests come twice.
   bool may_hedge = false;
-  // For all attempts together, from the first on; if absent, the client's
-  // options apply.
+  // The time for all attempts together, counted from the first; if absent, the
+  // client's options apply.
   std::optional<std::chrono::milliseconds> deadline;
   const CancelToken* cancel = nullptr;  // borrowed; checked often
 };
@@ -98,7 +100,7 @@ struct HttpResponse {
   int status = 0;
   HttpHeaders headers;
   Bytes body;
-  uint64_t target_bytes = 0;  // how much of the target is filled
+  uint64_t target_bytes = 0;  // bytes of the target that are filled
   int attempt_count = 1;      // redirects are not counted
 };
 
@@ -117,33 +119,35 @@ struct HttpOptions {
   std::string ca_bundle;
   std::string user_agent;    // "": "holdfast/<version>"
   uint64_t jitter_seed = 0;  // 0: random
-  // Receives messages about throttling and retries, at most one line every ten
-  // seconds, on the client's thread. If empty, they go to standard error where
-  // HOLDFAST_LOG is "stderr", otherwise nowhere.
+  // Receives messages about throttling and retries on the client's thread, at
+  // most one line every ten seconds. If empty, messages go to standard error if
+  // HOLDFAST_LOG is "stderr", and nowhere otherwise.
   std::function<void(std::string_view line)> log;
 };
 
 using HttpCounters = RemoteCounters;
 
-// The totals over all clients that this process has had.
+// Returns the totals of all clients that this process has had.
 HttpCounters TotalHttpCounters();
 
 class HttpClient {
  public:
   using Callback = std::function<void(Result<HttpResponse>)>;
 
-  // No I/O, no thread, no libcurl before the first request.
+  // Does no I/O, starts no thread and loads no libcurl before the first
+  // request.
   explicit HttpClient(HttpOptions options = {});
-  // Cancels all requests in flight; their callbacks have run when it returns.
+  // Cancels all requests in flight, and returns when their callbacks have run.
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
   Result<HttpResponse> Send(const HttpRequest& request);
-  // The callback runs exactly once, never within Start.
+  // Sends the request. The callback runs exactly once, but not within Start
+  // unless the client's thread cannot be started.
   void Start(HttpRequest request, Callback callback);
-  // Sends all requests concurrently; the answers are in the order of the
-  // requests. Waits for all of them, even when one fails.
+  // Sends all requests concurrently, and waits for all of them even if one
+  // fails. The answers are in the order of the requests.
   std::vector<Result<HttpResponse>> SendAll(
       std::span<const HttpRequest> requests);
 

@@ -273,7 +273,7 @@ TEST(HttpClientTest, AServerThatIsNotThereIsGivenUpEarly) {
                     Not(HasSubstr("secret"))));
 }
 
-// A URL on which no server listens.
+// Returns a URL at which no server listens.
 std::string RefusingUrl() {
   HttpTestServer server([](const TestRequest&) { return TestAnswer{}; });
   return server.Url("/x");
@@ -313,7 +313,7 @@ TEST(HttpClientTest, AProxyThatLeadsNowhereIsGivenUpEarly) {
       [](const TestRequest&) { return TestAnswer{.status = 403}; });
   ASSERT_EQ(setenv("https_proxy", proxy.Url("").c_str(), 1), 0);
   HttpOptions options = QuickOptions();
-  options.ca_bundle = "/etc/hostname";  // is never read
+  options.ca_bundle = "/etc/hostname";  // this file is never used
   HttpClient client(options);
   const auto answer = client.Send(GetOf("https://storage.example/x"));
   unsetenv("https_proxy");
@@ -427,7 +427,7 @@ TEST(HttpClientTest, BodiesAreBounded) {
   EXPECT_EQ(client.Send(request).status().code(), StatusCode::kDataLoss);
   request.url = server.Url("/404");
   EXPECT_EQ(client.Send(request)->body.view(), Repeated("ab", 1000));
-  // A server that ignores ranges.
+  // At this URL, the server ignores ranges.
   request.url = server.Url("/200");
   std::string target(10, '.');
   request.target = {target.data(), target.size()};
@@ -519,7 +519,7 @@ TEST(HttpClientTest, RetryAfterIsObeyedOrEndsTheRequest) {
   const auto answer = client.Send(GetOf(server.Url("/near")));
   EXPECT_EQ(answer->status, 200);
   EXPECT_GE(std::chrono::steady_clock::now() - begun, milliseconds(1000));
-  // Later than the deadline, so there is no point in waiting.
+  // The server asks for a wait past the deadline, so the client does not wait.
   EXPECT_EQ(client.Send(GetOf(server.Url("/far")))->attempt_count, 1);
 }
 
@@ -613,7 +613,7 @@ TEST(HttpClientTest, ASecondCopyOvertakesTheOneThatLags) {
   EXPECT_EQ(answer->target_bytes, 8u);
   EXPECT_EQ(target, "12345678");
   EXPECT_EQ(client.counters().hedges, hedges_before + 1);
-  // Without permission no second copy is sent.
+  // Without may_hedge, no second copy is sent.
   lagging_count = 0;
   request.may_hedge = false;
   request.deadline = milliseconds(300);
@@ -667,7 +667,7 @@ TEST(HttpClientTest, EveryRequestThatLagsIsNamed) {
     return answer;
   });
   HttpOptions options = QuickOptions();
-  options.in_flight_max = stall_count + 1;  // a turn for the quick one
+  options.in_flight_max = stall_count + 1;  // one more for the quick request
   HttpClient client(options);
   std::vector<std::promise<void>> ended(static_cast<size_t>(stall_count));
   const auto begun = std::chrono::steady_clock::now();
@@ -681,7 +681,7 @@ TEST(HttpClientTest, EveryRequestThatLagsIsNamed) {
   }
   ASSERT_TRUE(client.Send(GetOf(server.Url("/quick"))).ok());
   {
-    // Each is promised to be reported within five seconds.
+    // Every stalled request is to be reported within five seconds.
     std::unique_lock lock(mutex);
     changed.wait_until(lock, begun + std::chrono::seconds(5), [&] {
       return lines.size() >= static_cast<size_t>(stall_count);
@@ -752,7 +752,7 @@ TEST(HttpClientTest, WithoutABudgetASilentOneIsReplaced) {
     client.Start(request,
                  [&, i](Result<HttpResponse>) { ended[i].set_value(); });
   }
-  // Each of the four, and its hedge.
+  // The first ten requests, then the four stalled ones and their hedges.
   server.WaitForRequests(10 + 8);
   const auto answer = client.Send(request_of(4, "/last"));
   ASSERT_TRUE(answer.ok()) << answer.status().ToString();

@@ -7,11 +7,11 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
-// Nanoseconds of much later years do not fit in 63 bits.
+// The nanoseconds of much later years do not fit in 63 bits.
 constexpr int kIsoYearMax = 2200;
 
-// The number written in `count` digits at `offset`; negative when it is
-// malformed.
+// Returns the number written in `count` digits at `offset`; a negative number
+// if it is malformed.
 int DigitsAt(std::string_view text, size_t offset, size_t count) {
   int number = 0;
   for (const char c : text.substr(offset, count)) {
@@ -21,7 +21,7 @@ int DigitsAt(std::string_view text, size_t offset, size_t count) {
   return number;
 }
 
-// Counts from 1; 0 when the name is unknown.
+// Returns the month's number, counted from 1; 0 if the name is unknown.
 int MonthNumber(std::string_view name) {
   constexpr std::array<std::string_view, 12> kNames = {
       "Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -49,7 +49,8 @@ std::optional<int64_t> SecondsOf(int year, int month, int day, int hour,
   return days * 86400 + hour * 3600 + minute * 60 + second;
 }
 
-// Parses ".123456" at the start of `text`, and removes it.
+// Parses a fraction (".123456") at the start of `text`, removes it, and returns
+// it in nanoseconds.
 int64_t TakeFraction(std::string_view& text) {
   if (!text.starts_with('.')) return 0;
   text.remove_prefix(1);
@@ -62,7 +63,8 @@ int64_t TakeFraction(std::string_view& text) {
   return ns;
 }
 
-// How many seconds a zone is ahead of UTC: "", "Z", "+01:30" or "-0400".
+// Returns how many seconds a zone ("", "Z", "+01:30" or "-0400") is ahead of
+// UTC.
 std::optional<int64_t> ZoneSeconds(std::string_view zone) {
   if (zone.empty() || zone == "Z" || zone == "z") return 0;
   const size_t minutes_at = zone.size() == 6 && zone[3] == ':' ? 4 : 3;

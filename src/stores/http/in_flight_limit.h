@@ -1,9 +1,10 @@
-// Limits how many requests may be in flight: the limit grows by one for every
-// round of good answers, and is halved when the server asks to slow down.
+// Limits how many requests may be in flight. The limit grows by one for every
+// round of good answers (as many as the limit), and is halved when the server
+// asks to slow down.
 //
-// It starts at its maximum, as most servers never complain. Several complaints
-// within a round halve it once: only a request that began after the last
-// halving reports something new.
+// The limit starts at its maximum, as most servers never complain. Several
+// complaints within a round halve it only once: only a request that began after
+// the last halving reports something new.
 // Thread-safety: one thread. Errors: none.
 #pragma once
 

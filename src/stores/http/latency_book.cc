@@ -8,8 +8,8 @@ namespace holdfast {
 using std::chrono::microseconds;
 
 void LatencyBook::Add(uint64_t byte_count, microseconds took) {
-  // Classes are powers of two: a read of 8 MiB is not late because one of 4 KiB
-  // was fast.
+  // Each class covers sizes between two powers of two, so a read of 8 MiB is
+  // not late because a read of 4 KiB was fast.
   SizeClass& kept = classes_[std::bit_width(byte_count)];
   kept.took[kept.seen_count++ % kKept] = took;
 }
@@ -26,7 +26,8 @@ std::optional<microseconds> LatencyBook::LagsAfter(uint64_t byte_count) const {
   return std::max(*rank * 3, kLeast);
 }
 
-// The lag for a size with few records: far beyond everything seen so far.
+// Returns the lag for a size with few records: far longer than any time seen so
+// far.
 std::optional<microseconds> LatencyBook::LagsBeyondAny() const {
   constexpr microseconds kLeast{100'000};
   microseconds longest{0};

@@ -1,4 +1,5 @@
-// Which libcurl is used: for higher layers, which do not need its headers.
+// Says and sets which libcurl is used, for higher layers that do not include
+// libcurl's headers.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -13,8 +14,9 @@ namespace holdfast {
 // request.
 void SetLibcurlFile(std::string file);
 
-// "libcurl/7.88.1 OpenSSL/3.0.17 zlib/1.2.13 at /usr/lib/.../libcurl.so.4".
-// FailedPrecondition as from LoadCurl (stores/http/curl_library.h).
+// Returns "libcurl/7.88.1 OpenSSL/3.0.17 zlib/1.2.13 at
+// /usr/lib/.../libcurl.so.4", for example. FailedPrecondition as LoadCurl
+// (stores/http/curl_library.h).
 Result<std::string> DescribeLibcurl();
 
 }  // namespace holdfast

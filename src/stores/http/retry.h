@@ -1,4 +1,4 @@
-// Whether a request is sent again, and after what delay. Pure: the loop
+// Decides whether a request is sent again, and after what delay. The caller
 // supplies the clock and the randomness.
 //
 // Thread-safety: pure functions. Units: in the names and types.
@@ -11,21 +11,21 @@
 
 namespace holdfast {
 
-// 408, 429, 500, 502, 503, 504.
+// True for 408, 429, 500, 502, 503 and 504.
 bool IsRetryStatus(int status);
-// 429 and 503: the server asks to slow down.
+// True for 429 and 503, with which a server asks to slow down.
 bool IsThrottleStatus(int status);
 
-// How long to wait after the `failed_count`-th failed attempt (from 1):
-// `first`, doubled each time, at most `max`, times a random factor between one
-// half and one. `random` is in [0, 1).
+// Returns how long to wait after the `failed_count`-th failed attempt (counted
+// from 1): `first`, doubled for each further failure, at most `max`, times a
+// random factor between one half and one. `random` is in [0, 1).
 std::chrono::milliseconds BackoffDelay(std::chrono::milliseconds first,
                                        std::chrono::milliseconds max,
                                        int failed_count, double random);
 
-// Parses a Retry-After header: seconds, or a date, which is compared with `now`
-// (seconds since 1970, preferably from the server's own Date). Nullopt if it is
-// neither.
+// Parses a Retry-After header, which contains seconds or a date. A date is
+// compared with `now_s` (seconds since 1970, preferably from the server's own
+// Date). Nullopt if the header contains neither.
 std::optional<std::chrono::milliseconds> ParseRetryAfter(std::string_view value,
                                                          int64_t now_s);
 

@@ -46,7 +46,7 @@ TEST(RetryTest, RetryAfterIsSecondsOrADate) {
   }
 }
 
-// Compares with the C library, which writes the same form in the C locale.
+// strftime writes the same form in the C locale.
 TEST(HttpDateTest, ReadsWhatTheCLibraryWrites) {
   std::mt19937_64 random(11);
   std::uniform_int_distribution<int64_t> seconds(0, 253402300799);
@@ -103,7 +103,7 @@ TEST(InFlightLimitTest, HalvesOnceARoundAndGrowsByOneARound) {
   const uint64_t first = limit.epoch();
   limit.OnThrottled(first);
   EXPECT_EQ(limit.limit(), 8);
-  // Throttled in the same round: no new information.
+  // A second complaint from the same round reports nothing new.
   limit.OnThrottled(first);
   EXPECT_EQ(limit.limit(), 8);
   for (int i = 0; i < 7; ++i) limit.OnAnswer();
@@ -124,10 +124,10 @@ TEST(LatencyBookTest, KnowsALaggardAmongItsKind) {
   book.Add(1000, microseconds(50'000));
   EXPECT_EQ(book.LagsAfter(1000), microseconds(150'000));
   EXPECT_EQ(book.LagsAfter(520), microseconds(150'000));
-  // For a size that has no records: far beyond all others.
+  // The lag for a size without records is far longer than all recorded times.
   EXPECT_EQ(book.LagsAfter(100'000), microseconds(200'000));
-  // A single slow request among many does not change it, and old ones are
-  // forgotten.
+  // A single slow request among many does not change the lag, and old requests
+  // are forgotten.
   book.Add(1000, microseconds(9'000'000));
   for (int i = 0; i < 11; ++i) book.Add(1000, microseconds(50'000));
   EXPECT_EQ(book.LagsAfter(1000), microseconds(150'000));

@@ -42,14 +42,14 @@ bool IsHost(std::string_view host) {
   return std::all_of(host.begin(), host.end(), IsHostCharacter);
 }
 
-// The position of the port's ':' in "host:port" or "[::1]:port"; npos if there
-// is no port.
+// Returns the position of the port's ':' in "host:port" or "[::1]:port"; npos
+// if there is no port.
 size_t PortColon(std::string_view authority) {
   const size_t bracket = authority.rfind(']');
   return authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
 }
 
-// Nullopt when `text` is not a port number.
+// Returns 0 for an empty `text`, and nullopt if `text` is not a port number.
 std::optional<uint16_t> ParsePort(std::string_view text) {
   if (text.empty()) return 0;
   const auto port = ParseNumber<uint16_t>(text);
@@ -61,7 +61,7 @@ struct UrlParts {
   bool has_fragment = false;
 };
 
-// Nullopt without a "scheme://".
+// Splits a URL into its parts; nullopt without a "scheme://".
 std::optional<UrlParts> SplitUrl(std::string_view text) {
   const size_t colon = text.find("://");
   if (colon == std::string_view::npos || !IsScheme(text.substr(0, colon))) {
@@ -122,7 +122,7 @@ Result<Url> ParseUrl(std::string_view text) {
   Url url;
   url.scheme = LowerCase(parts->scheme);
   const bool is_http = url.scheme == "http" || url.scheme == "https";
-  // Messages and logs would reveal user and password.
+  // Messages and logs would reveal a user or password.
   if (parts->authority.find('@') != std::string_view::npos) {
     return BadUrl(text, "has a user or password, which is refused");
   }
@@ -157,8 +157,8 @@ std::string RedactUrl(std::string_view text) {
   const size_t end = std::min(text.find_first_of("?#"), text.size());
   const size_t scheme_end = text.find("://");
   if (scheme_end == std::string_view::npos || scheme_end > end) {
-    // Not a URL. A password may precede an '@', so everything up to that is
-    // removed.
+    // This is not a URL. A password may precede an '@', so everything up to the
+    // '@' is removed.
     const size_t at = text.substr(0, end).rfind('@');
     return WithoutControls(at == std::string_view::npos
                                ? text.substr(0, end)

@@ -15,7 +15,7 @@ using ::testing::Not;
 
 TEST(UrlTest, TakesUrlsApart) {
   const auto url = ParseUrl("HTTPS://Host.example:8443/a/../b%20c?x=1&y#");
-  EXPECT_FALSE(url.ok());  // the fragment, even an empty one
+  EXPECT_FALSE(url.ok());  // a fragment is refused, even if empty
   const auto whole = ParseUrl("HTTPS://Host.example:8443/a/../b%20c?x=1&y?z");
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(whole->scheme, "https");

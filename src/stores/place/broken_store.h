@@ -1,7 +1,7 @@
 // BrokenStore: a Store whose every call fails with the same Status.
 //
 // Thread-safety: any thread. Ownership: owns its message. Errors: the given
-// one.
+// Status.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ Status ForEachPage(Bucket& bucket, ListRequest request,
     // A repeated token would cause an endless loop.
     if (page.next_page_token == request.page_token) {
       return DataLossError("list " + bucket.UrlOf(request.prefix) +
-                           ": the server gives one page again and again");
+                           ": the server gives the same page again");
     }
     request.page_token = std::move(page.next_page_token);
   }

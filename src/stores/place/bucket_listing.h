@@ -1,7 +1,7 @@
 // Lists a bucket completely, page by page.
 //
-// Thread-safety: any thread. Ownership: none. Errors: those of Bucket::List,
-// and of `fn`; DataLoss when a server repeats the same page forever.
+// Thread-safety: any thread. Ownership: none. Errors: those of Bucket::List and
+// of `fn`; DataLoss when a server repeats the same page forever.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace holdfast {
 
-// Calls fn for each object whose key begins with `prefix`, in increasing order
-// of keys, until fn fails. Includes markers ("a/").
+// Calls `fn` for each object whose key begins with `prefix`, in increasing
+// order of keys, until `fn` fails. Directory markers ("a/") are included.
 Status ForEachObject(Bucket& bucket, const std::string& prefix,
                      const std::function<Status(const ObjectEntry&)>& fn);
 
@@ -29,7 +29,7 @@ struct DirectoryEntries {
   }
 };
 
-// `prefix` is "" or ends in '/'.
+// Lists the entries directly below `prefix`, which is "" or ends in '/'.
 Result<DirectoryEntries> ListEntries(Bucket& bucket, const std::string& prefix);
 
 // Whether a key only marks that a directory exists.
@@ -37,7 +37,7 @@ inline bool IsDirectoryMarker(std::string_view key) {
   return key.ends_with('/');
 }
 
-// "b" of "a/b".
+// Returns "b" for "a/b".
 inline std::string_view NameOfKey(std::string_view key) {
   return key.substr(key.rfind('/') + 1);
 }

@@ -69,7 +69,8 @@ BucketRegistry::BucketRegistry() {
 }
 
 BucketRegistry& BucketRegistry::Default() {
-  // Never destroyed: other static objects may use it while the process exits.
+  // The registry is never destroyed: other static objects may use it while the
+  // process exits.
   static BucketRegistry* const registry = new BucketRegistry;
   return *registry;
 }
@@ -77,7 +78,7 @@ BucketRegistry& BucketRegistry::Default() {
 void BucketRegistry::Register(const std::string& scheme, Factory factory) {
   const std::lock_guard lock(mutex_);
   factories_[scheme] = std::move(factory);
-  // Otherwise buckets made by the old factory would stay in use.
+  // Without this, buckets made by the old factory would stay in use.
   std::erase_if(buckets_, [&](const auto& entry) {
     return UrlScheme(entry.first) == scheme;
   });

@@ -1,11 +1,11 @@
 // BucketRegistry: finds the Bucket that a URL refers to.
 //
-// gs, s3, hf, http and https are built in; tests register others ("mem").
-// Buckets are created on first use and kept, one for each root ("s3://bucket",
-// "https://host:port"), with their connections and credentials, until the
-// process ends or the options change. A revision of a model hub
-// ("hf://org/model@main") is kept only while it is in use, so that later users
-// see what was pushed since.
+// gs, s3, hf, http and https are built in; tests register others ("mem"). A
+// bucket is created on first use, one for each root ("s3://bucket",
+// "https://host:port"). It is kept, with its connections and credentials, until
+// the process ends or the options change. A revision of a model hub
+// ("hf://org/model@main") is kept only while it is in use, so that a later user
+// sees what has been pushed since.
 //
 // Thread-safety: any thread. Ownership: shared; a bucket that is in use
 // outlives its entry in the registry.
@@ -33,13 +33,14 @@ class BucketRegistry {
 
   BucketRegistry();  // with the built-in schemes
 
-  // The registry in which paths are looked up. Never destroyed: threads of its
-  // buckets may run until the process ends.
+  // Returns the registry in which Place looks up URLs. It is never destroyed,
+  // because threads of its buckets may run until the process ends.
   static BucketRegistry& Default();
 
   // Replaces the factory of the scheme, and forgets the scheme's buckets.
   void Register(const std::string& scheme, Factory factory);
-  // Applies to buckets that are opened later; the registry forgets open ones.
+  // Sets the options of buckets that are opened later. The registry forgets the
+  // buckets that are open now.
   void SetOptions(RemoteOptions options);
   RemoteOptions options() const;
 
@@ -47,8 +48,9 @@ class BucketRegistry {
   // Opens a separate bucket with these options; the registry does not keep it.
   Result<std::shared_ptr<Bucket>> OpenWith(const std::string& url,
                                            const RemoteOptions& options);
-  // Paths of s3:// and gs:// are used as keys unchanged; paths of http(s)://
-  // are unescaped and must have no query.
+  // Finds the bucket and the key of a URL. The paths of s3:// and gs:// URLs
+  // are used as keys unchanged. The paths of http(s):// URLs are unescaped, and
+  // must have no query.
   Result<BucketPlace> Find(const std::string& url);
 
  private:

@@ -38,8 +38,8 @@ TEST(BucketRegistry, MakesOneBucketForEachRoot) {
   EXPECT_EQ(c->prefix(), "");
 }
 
-// A revision may change: once nothing reads from it, the next user looks it up
-// again.
+// A revision may change, so it is looked up again for the next user once
+// nothing reads from it.
 TEST(BucketRegistry, ARevisionOfAHubIsKeptWhileSomebodyReads) {
   BucketRegistry registry;
   int count = 0;

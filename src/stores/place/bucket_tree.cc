@@ -12,8 +12,7 @@
 namespace holdfast {
 namespace {
 
-// The maximum number of keys of a listing that are held at a time during
-// deletion.
+// The maximum number of listed keys that are held in memory during deletion.
 constexpr size_t kDeleteBatchCount = 1000;
 
 // The number of copies requested from the server concurrently.
@@ -48,7 +47,8 @@ Result<std::vector<ObjectEntry>> AllObjects(const BucketPlace& place) {
   return objects;
 }
 
-// Only a directory can be removed or moved as a whole.
+// Fails unless the place is a directory: only a directory can be removed or
+// moved as a whole.
 Status CheckIsDirectory(const BucketPlace& place, std::string_view what) {
   HF_ASSIGN_OR_RETURN(const local::PathKind kind, KindInBucket(place));
   if (kind == local::PathKind::kDirectory) return {};
@@ -84,7 +84,7 @@ class KeyDeleter {
   std::vector<std::string> keys_;
 };
 
-// Copies in groups, so that may_go_on can be called between them.
+// Copies the objects in groups, and calls `may_go_on` between the groups.
 Status CopyAll(Bucket& bucket, const std::vector<std::string>& keys,
                const std::string& source_prefix,
                const std::string& target_prefix,
@@ -111,7 +111,7 @@ Result<local::PathKind> KindInBucket(const BucketPlace& place) {
   const Result<bool> has_below =
       can_list ? HasObjectsBelow(place) : Result<bool>(false);
   if (has_below.ok() && *has_below) return local::PathKind::kDirectory;
-  // The root of a bucket is a directory even when it is empty.
+  // A bucket's root is a directory even if it is empty.
   if (place.key.empty()) {
     if (has_below.ok()) return local::PathKind::kDirectory;
     if (has_below.status().code() != StatusCode::kNotFound) {
@@ -230,7 +230,7 @@ Status PublishInBucket(const BucketPlace& source, const BucketPlace& target,
                       AllObjects(source));
   std::vector<std::string> markers, others;
   for (const ObjectEntry& object : objects) {
-    // The lease belongs to the saver at the source, and stays.
+    // The lease belongs to the saver at the source, so it stays there.
     if (object.key == from + std::string(kSaveLease)) continue;
     (IsCommitMarker(object.key) ? markers : others).push_back(object.key);
   }

@@ -24,13 +24,14 @@ Status WalkBucket(const BucketPlace& place,
 Status CheckFreeInBucket(const BucketPlace& place);
 Status PublishInBucket(const BucketPlace& source, const BucketPlace& target,
                        const std::function<Status()>& may_go_on);
-// Removes everything below the place except the files of these names directly
-// below it.
+// Removes everything below the place, except files directly below it that have
+// one of these names.
 Status RemoveFromBucket(const BucketPlace& place,
                         const std::vector<std::string>& kept_names,
                         const std::function<Status()>& may_go_on);
 
-// The directory tree of files whose sorted paths are relative to one directory.
+// Returns the directory tree of files with these paths, which are sorted and
+// relative to one directory.
 local::DirectoryTree TreeOfPaths(std::vector<std::string> paths);
 
 }  // namespace holdfast

@@ -17,7 +17,7 @@ DirectoryTree TreeOfObjects(const std::vector<ObjectEntry>& objects,
   return TreeOfPaths(std::move(paths));
 }
 
-// Call this before a change in a bucket, which makes the Look outdated.
+// Clears the Look before a change in a bucket makes it outdated.
 void Forget(const Place& place) {
   if (place.look() != nullptr) place.look()->Forget();
 }

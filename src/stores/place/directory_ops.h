@@ -2,15 +2,16 @@
 // object stores: the functions of stores/storage/directory_ops.h for any place.
 //
 // In an object store a directory is a common prefix of keys: "a/" exists while
-// some object has a key below it. Making a directory therefore only checks that
-// the name is free, and there is nothing to sync, no permissions and no links.
-// An object named "a/" (a marker that other tools leave) makes a directory and
-// is in no listing. A web server has only files; the contents of a directory
-// there are known only as far as the Look (look.h) of the place has found them.
+// some object has a key below it. Creating a directory therefore only checks
+// that the name is free. Nothing needs syncing, and there are no permissions or
+// links. An object named "a/" is a marker that other tools leave: it makes "a"
+// a directory and does not appear in listings. A web server has only files. The
+// place's Look (look.h) knows the contents of a directory there only as far as
+// it has found them.
 //
 // Thread-safety: any thread. Ownership: none. Units: bytes.
 // Errors: those of stores/storage/directory_ops.h and of stores/cloud/bucket.h,
-// with the path; Unimplemented for operations that a store cannot do.
+// with the path; Unimplemented for operations that a store does not support.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ using local::PathKind;
 Result<PathKind> GetPathKind(const Place& place);
 Result<bool> LeadsToDirectory(const Place& place);
 Result<bool> LeadsToAnything(const Place& place);
-// LeadsToAnything, but false if the answer cannot be determined.
+// Like LeadsToAnything, but returns false if the answer cannot be determined.
 bool IsThere(const Place& place);
 Result<std::vector<std::string>> ListDirectory(const Place& place);
 Result<DirectoryTree> ListTree(const Place& place);
@@ -40,26 +41,29 @@ Status SetPermissions(const Place& place, uint32_t mode);
 Status SyncDirectory(const Place& place);
 Status SyncFile(const Place& place);
 
-// Called before each group of objects is copied or deleted, which may take
-// long: a failure ends the operation and becomes its result. Null means to
-// continue.
+// Called before each group of objects is copied or deleted, because the whole
+// operation may take long. A failure ends the operation and becomes its result.
+// Null means to always continue.
 using MayGoOn = std::function<Status()>;
 
-// In an object store the server copies the objects, which are then deleted. The
-// commit marker (commit_success.txt) is copied last and deleted first: at every
+// Moves a directory to its final name. In an object store, the server copies
+// the objects, and then the source's objects are deleted. The commit marker
+// (commit_success.txt) is copied last and deleted first, so that at every
 // moment one of the two names has a complete checkpoint, if the source was one.
-// `source` and `target` must be in one bucket. A save's lease
-// (`_HOLDFAST_SAVE`) directly in either directory stays where it is and is not
-// in the way.
+//
+// `source` and `target` must be in one bucket. A save lease (`_HOLDFAST_SAVE`)
+// directly in either directory stays where it is, and does not count as an
+// existing file.
 Status PublishDirectory(const Place& source, const Place& target,
                         const MayGoOn& may_go_on = nullptr);
-// Unimplemented in object stores.
+// Exchanges the names of two directories. Unimplemented in object stores.
 Status ExchangeDirectories(const Place& a, const Place& b);
-// In an object store the commit markers below the place are removed first, so
-// that a half-removed checkpoint no longer counts, and the leases last.
+// Removes the place and everything below it. In an object store, commit markers
+// are removed first, so that a half-removed checkpoint no longer counts, and
+// save leases last.
 Status RemoveTree(const Place& place, const MayGoOn& may_go_on = nullptr);
-// Like RemoveTree, but keeps files of these names directly in the place; ok if
-// nothing else exists there. Unimplemented for paths of a file system.
+// Like RemoveTree, but keeps files directly in the place that have one of these
+// names. Ok if nothing else exists there. Unimplemented for file-system paths.
 Status RemoveAllBut(const Place& place,
                     const std::vector<std::string>& kept_names,
                     const MayGoOn& may_go_on = nullptr);

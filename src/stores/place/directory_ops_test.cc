@@ -87,7 +87,7 @@ TEST_F(DirectoryOpsTest, RemovesMarkersFirstAndLeasesLast) {
         "r/2/commit_success.txt", "rest"}) {
     mem_.Put(key, key);
   }
-  // At whatever request the process dies, no marker outlives another file.
+  // No marker outlives another file, whichever request the process dies at.
   for (uint64_t at = 1; at < 20; ++at) {
     MemBucketForTest mem;
     for (const char* key :
@@ -168,7 +168,8 @@ TEST_F(DirectoryOpsTest, PublishRefusesWhatIsInTheWay) {
       StatusCode::kUnimplemented);
 }
 
-// Wherever the process dies, one of the two names has all files and a marker.
+// One of the two names always has all files and a marker, whichever request the
+// process dies at.
 TEST_F(DirectoryOpsTest, PublishLeavesOneWholeCheckpointWhereverItDies) {
   const std::vector<std::string> names = {"commit_success.txt", "d/1", "d/2",
                                           "manifest.ocdbt"};

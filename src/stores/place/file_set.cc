@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 class FileSet final : public ReadOnlyStore {
  public:
-  // Does not check that the object exists: its first reader finds out, which
-  // saves a request.
+  // Adds a file. Does not check whether an object exists, which saves a
+  // request: its first reader finds out.
   Status Add(const std::string& name, const Place& place) {
     const std::string& path = place.path();
     if (place.is_remote()) {

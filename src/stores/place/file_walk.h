@@ -1,6 +1,6 @@
-// WalkFiles for any place; see stores/storage/file_walk.h. Objects have no
-// device, inode or links, so these are 0, 0 and 1; `on_link` is never called
-// for objects.
+// WalkFiles (stores/storage/file_walk.h) for any place. Objects have no device,
+// inode or links: their numbers are 0, 0 and 1, and `on_link` is never called
+// for them.
 //
 // Thread-safety, ownership, units, errors: as in stores/storage/file_walk.h and
 // stores/cloud/bucket.h.

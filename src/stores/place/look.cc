@@ -49,8 +49,8 @@ size_t DepthOf(std::string_view key) {
   return std::count(key.begin(), key.end(), '/');
 }
 
-// The first key after all keys that begin with `prefix`, which ends in '/' (the
-// next byte is '0').
+// Returns the first key after all keys that begin with `prefix`, which ends in
+// '/' ('0' is the byte after '/').
 std::string EndOf(const std::string& prefix) {
   std::string end = prefix;
   if (!end.empty()) end.back() = '/' + 1;
@@ -109,8 +109,8 @@ Status Look::ListFlat() {
   ListRequest request{.prefix = root_.prefix()};
   for (int page_count = 0; page_count < kFlatPagesMax; ++page_count) {
     HF_ASSIGN_OR_RETURN(ListPage page, root_.bucket->List(request));
-    // Pages come in order, so everything up to the last key is known even if
-    // the listing stops here.
+    // Pages are in order, so everything up to the last key is known even if the
+    // listing stops here.
     if (!page.objects.empty()) known_until_ = page.objects.back().key;
     for (ObjectEntry& object : page.objects) AddFile(std::move(object));
     request.page_token = std::move(page.next_page_token);
@@ -219,7 +219,7 @@ Result<Look::MaybeNames> Look::Names(const std::string& key) {
     if (!name.empty()) names.emplace(name);
   }
   if (names.empty() && !is_there)
-    return MaybeNames(std::nullopt);  // for its error
+    return MaybeNames(std::nullopt);  // so that the bucket reports the error
   return MaybeNames(std::vector<std::string>(names.begin(), names.end()));
 }
 
@@ -246,13 +246,13 @@ void Look::Keep(const std::string& key, Bytes content) {
   contents_.insert_or_assign(key, std::move(content));
 }
 
-// Whether the purpose of the Look requires one of the files that are fetched
-// together.
+// Returns whether the caller's LookFor needs this file, which is one of those
+// that are fetched together.
 bool Look::IsWanted(const std::string& key) const {
   const std::string directory = ParentPrefix(key);
   const std::string_view name = NameOfKey(key);
-  // The marker's text matters only if the list of checksums that it mentions is
-  // missing.
+  // The marker's content matters only if the list of checksums that it mentions
+  // is missing.
   if (name == kPlaceCommitMarker &&
       files_.contains(directory + std::string(kDigestsName))) {
     return false;
@@ -265,13 +265,14 @@ bool Look::IsWanted(const std::string& key) const {
       !database.empty() &&
       files_.contains(ParentOfPrefix(database) + std::string(kManifestName));
   if (!is_part) return true;
-  // The nodes of a part are also in the database that merges it with others.
+  // A database above merges this part with others, and also has the part's
+  // nodes. Only the part's values are read from the part itself.
   if (IsDataFile(key)) return what_ == LookFor::kValues;
   return name != kManifestName;
 }
 
-// Returns `key` first, then all opening files below its directory, the highest
-// first, then data files.
+// Returns the file `key` first, then all opening files below its directory
+// (those nearest to it first), then data files.
 std::vector<const ObjectEntry*> Look::WorthFetching(
     const std::string& key) const {
   const std::string around = ParentPrefix(key);
@@ -322,7 +323,7 @@ Status Look::FetchAround(const std::string& key) {
   std::vector<Result<GetResult>> results = root_.bucket->Get(requests);
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!results[i].ok()) {
-      // A reader of one of the other files gets its error later.
+      // Errors of the other files are reported when those files are read.
       if (requests[i].key == key) return results[i].status();
       continue;
     }
@@ -368,7 +369,7 @@ void Look::Settle() {
 }
 
 LookScope::LookScope(const Place& place, LookFor what) : place_(place) {
-  // A bare file stands for the arrays next to it.
+  // A path to a bare file means the arrays next to it.
   const bool is_bare = IsOneOf(place.name(), kBareNames);
   const Result<BucketPlace> root =
       is_bare ? place.parent().InBucket() : place.InBucket();

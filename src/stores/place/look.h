@@ -1,29 +1,35 @@
 // Look: what one listing and one batch of small files showed of a directory in
-// an object store, so that opening a checkpoint costs a few round trips instead
-// of one for each question.
+// an object store. It makes opening a checkpoint cost a few round trips instead
+// of one per question.
 //
-// A LookScope gives a place a Look, which answers the queries of
-// directory_ops.h about that place and about all places made from it, as well
-// as reads of their stores. The first query lists everything below the place,
-// flat, in at most kFlatPagesMax pages; anything beyond those is listed
-// directory by directory on demand, and kept. The first read of one of the
-// small files that opening a checkpoint needs (well_known_names.h) fetches all
-// of them around it in one batch, together with small data files; a file that
-// the LookFor does not need costs a separate request on demand. Where listing
-// is impossible (a web server, or credentials that may read but not list), the
-// known names are requested concurrently, and `_HOLDFAST_DIGESTS` and
-// `_CHECKPOINT_METADATA` show which other files exist.
+// A LookScope gives a place a Look. The Look answers the queries of
+// directory_ops.h about that place and all places made from it, as well as
+// reads of their stores.
 //
-// Nothing gets stale: a Look is as old as the opening of a checkpoint. Its
-// places and stores keep it, and with it the versions it saw; an object that
-// was replaced since is DataLoss, never a mix of two. A write through one of
-// them clears the Look.
+// The first query lists everything below the place, flat, in at most
+// kFlatPagesMax pages. Anything beyond those pages is listed directory by
+// directory on demand, and kept.
+//
+// The first read of one of the small files that opening a checkpoint needs
+// (well_known_names.h) fetches that file and all similar files below its
+// directory in one batch, together with small data files. A file that the
+// LookFor does not need is fetched on demand by a separate request.
+//
+// Where listing is impossible (a web server, or credentials that may read but
+// not list), the known names are requested concurrently, and
+// `_HOLDFAST_DIGESTS` and `_CHECKPOINT_METADATA` show which other files exist.
+//
+// A Look shows the directory as it was when the checkpoint was opened. Its
+// places and stores keep the Look, and with it the versions of objects that it
+// saw. Reading an object that has been replaced since then fails with DataLoss,
+// so that two versions are never mixed. A write through one of these places or
+// stores clears the Look.
 //
 // Thread-safety: a scope belongs to the thread that made it; any thread may use
 // a Look.
 // Ownership: shared by the places and stores that carry it.
-// Units: bytes; holds at most kFetchedBytesMax, most of them until the scope
-// ends. Errors: those of the bucket.
+// Units: bytes. A Look holds at most kFetchedBytesMax, most of it until the
+// scope ends. Errors: those of the bucket.
 #pragma once
 
 #include <functional>
@@ -49,7 +55,7 @@ inline constexpr uint64_t kFetchedBytesMax = 64 << 20;
 // The parts of a checkpoint that the caller needs.
 enum class LookFor : uint8_t {
   kValues,  // everything
-  kLeaves,  // names, shapes and dtypes: no values, no `_CHECKPOINT_METADATA`
+  kLeaves,  // names, shapes, dtypes; no values or `_CHECKPOINT_METADATA`
   kStep,    // whether it is complete; its times, items and metrics
 };
 
@@ -67,11 +73,11 @@ class Look {
   using MaybeObjects = std::optional<std::vector<ObjectEntry>>;
   using MaybeBytes = std::optional<Bytes>;
 
-  // For full keys at or below the root. Nullopt means that the bucket must be
-  // asked.
+  // These take full keys at or below the root. Nullopt means that the bucket
+  // must be asked.
   Result<MaybeKind> Kind(const std::string& key);
   Result<MaybeNames> Names(const std::string& key);
-  // All objects whose keys begin with `prefix`, sorted.
+  // Returns all objects whose keys begin with `prefix`, sorted.
   Result<MaybeObjects> Below(const std::string& prefix);
 
   enum class Presence : uint8_t { kUnknown, kAbsent, kPresent };
@@ -81,26 +87,26 @@ class Look {
   };
   // Answers from what is already known, without a request.
   Known Find(const std::string& key);
-  // The content, if this is one of the files that are fetched together; the
-  // first use fetches it and those around it.
+  // Returns the content if this is one of the files that are fetched together.
+  // The first call fetches the file and those around it.
   Result<MaybeBytes> Fetch(const std::string& key);
 
-  // Called when the directory is written to: clears the Look.
+  // Clears the Look. Called when the directory is written to.
   void Forget();
-  // Called after the opening: frees the contents that only the opening reads.
+  // Frees the contents that only the opening reads. Called after the opening.
   void Settle();
 
-  // A store of everything below the root that checks the recorded versions.
-  // Never null.
+  // Returns a store of everything below the root that checks the recorded
+  // versions. Never null.
   Store& store();
 
  private:
   enum class Mode : uint8_t { kNotYet, kListing, kProbing, kForgotten };
-  struct Listed {  // a directory listed by itself
+  struct Listed {  // a directory that was listed separately
     std::set<std::string> directories;
   };
 
-  // All REQUIRE mutex_ held.
+  // All of these REQUIRE that mutex_ is held.
   Status Start();
   Status ListFlat();
   Status ListOne(const std::string& prefix);
@@ -138,14 +144,14 @@ class Look {
 
 class LookScope {
  public:
-  // Makes no Look for paths, for URLs that lead nowhere, and for a place that
+  // Makes no Look for file-system paths, for invalid URLs, and for a place that
   // already has one.
   explicit LookScope(const Place& place, LookFor what = LookFor::kValues);
   ~LookScope();
   LookScope(const LookScope&) = delete;
   LookScope& operator=(const LookScope&) = delete;
 
-  // The given place, with the Look.
+  // Returns the given place, with the Look.
   const Place& place() const { return place_; }
 
  private:
@@ -153,7 +159,8 @@ class LookScope {
   std::shared_ptr<Look> look_;
 };
 
-// A store of the directory `key` that is answered from the Look where possible.
+// Makes a store of the directory `key` that answers from the Look where
+// possible.
 std::shared_ptr<Store> MakeLookStore(std::shared_ptr<Look> look,
                                      const std::string& key);
 

@@ -1,5 +1,5 @@
-// How a Look finds files where listing is impossible: it requests the names
-// that checkpoints use.
+// The part of Look that finds files where listing is impossible: it requests
+// the names that checkpoints use.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kParsedBytesMax = 64 << 20;
 constexpr size_t kItemCountMax = 64;
 
-// Common names of items, tried if no metadata names the items.
+// Common item names, tried if no metadata names the items.
 constexpr std::string_view kUsualItems[] = {"default", "state", "params",
                                             "pytree", "model"};
 
@@ -24,12 +24,13 @@ nlohmann::json ParseObject(std::string_view text) {
   return parsed.is_object() ? parsed : nlohmann::json::object();
 }
 
-// Whether a file may name this path below a directory.
+// Returns whether this is an acceptable path below a directory. It comes from a
+// file, which may be damaged or malicious.
 bool IsPlainPath(const std::string& path) {
   return path.size() <= 1024 && CheckKey(path).ok();
 }
 
-// True for failures that do not show whether a file exists.
+// Returns true for failures that do not show whether a file exists.
 bool SaysNothing(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
          status.code() == StatusCode::kFailedPrecondition ||
@@ -53,7 +54,7 @@ Status Look::ProbeFile(const std::string& key) {
   return {};
 }
 
-// Requests the opening files directly in each directory.
+// Requests the probed names directly in each directory.
 Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
   std::vector<GetRequest> requests;
   for (const std::string& prefix : prefixes) {
@@ -81,16 +82,17 @@ Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
       for (const std::string& prefix : prefixes) probed_.erase(prefix);
       return status;
     } else if (status.code() == StatusCode::kResourceExhausted) {
-      // Too large to fetch before a reader needs it.
+      // The file is too large to fetch before a reader needs it, so only its
+      // existence is requested.
       HF_RETURN_IF_ERROR(ProbeFile(key));
     } else {
       absent_.insert(key);
-      // A store that may not be listed reports missing objects as forbidden,
-      // too.
+      // A store that these credentials may not list reports missing objects as
+      // forbidden, too.
       if (status.code() != StatusCode::kNotFound) trouble = status;
     }
   }
-  // Every request was refused, so the credentials are wrong.
+  // If every request was refused, the credentials are wrong.
   return contents_.empty() ? trouble : Status();
 }
 
@@ -133,7 +135,7 @@ Status Look::Probe(const std::string& prefix) {
   if (probed_.contains(prefix)) return {};
   HF_RETURN_IF_ERROR(ProbeNames({prefix}));
   AddFilesOfDigests(prefix);
-  // Items contain no items, so those directly below the root suffice.
+  // Items contain no items, so only the root is searched for them.
   if (prefix != root_.prefix()) return {};
   std::vector<std::string> items;
   for (const std::string& name : ItemNames(prefix)) {

@@ -74,7 +74,7 @@ class LookStore final : public Store {
     return asked.empty() ? Status() : inner().ReadBatch(asked, cancel);
   }
 
-  // Includes the size if it is already known.
+  // Returns a location that includes the size if the Look already knows it.
   Result<ObjectLocation> Locate(std::string_view key) override {
     HF_RETURN_IF_ERROR(CheckKey(key));
     const Look::Known known = look_->Find(FullKey(key));

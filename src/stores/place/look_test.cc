@@ -65,7 +65,7 @@ TEST_F(LookTest, OneListAndOneBatchAnswerAnOpening) {
   EXPECT_EQ(RoundTrips(), 3u);
 }
 
-// The files that are fetched together when `first` is read.
+// FetchedWith returns the files that are fetched together when `first` is read.
 class LookForTest : public LookTest {
  protected:
   static constexpr const char* kKeys[] = {"_CHECKPOINT_METADATA",
@@ -97,8 +97,8 @@ class LookForTest : public LookTest {
   }
 };
 
-// An opening reads neither the marker next to a list of checksums, nor the
-// manifest of a database that is part of another.
+// Opening reads neither a marker next to a list of checksums nor the manifest
+// of a database that is part of another database.
 TEST_F(LookForTest, ValuesComeAlong) {
   EXPECT_THAT(FetchedWith("_HOLDFAST_DIGESTS", LookFor::kValues),
               ElementsAre("_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS",
@@ -110,7 +110,7 @@ TEST_F(LookForTest, LeavesWantNoValues) {
   EXPECT_THAT(FetchedWith("_HOLDFAST_DIGESTS", LookFor::kLeaves),
               ElementsAre("_HOLDFAST_DIGESTS", "_METADATA", "d/root",
                           "manifest.ocdbt", "metrics/metrics"));
-  // A reader of one of the other files gets the rest with it.
+  // Reading the metadata, which leaves do not need, also fetches the rest.
   EXPECT_THAT(
       FetchedWith("_CHECKPOINT_METADATA", LookFor::kLeaves),
       ElementsAre("_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS", "_METADATA",
@@ -151,7 +151,8 @@ TEST_F(LookTest, WhatIsListedOfTheStoreIsWhatIsThere) {
   EXPECT_THAT(keys, ElementsAre("d/large 3145728", "d/small 1000"));
 }
 
-// The answers equal those without a Look, however much the flat listing saw.
+// The answers equal those without a Look, no matter how much the flat listing
+// saw.
 TEST_F(LookTest, AnswersAsTheBucketWouldWhenThereAreThousands) {
   for (int i = 0; i < 1500; ++i) {
     const std::string name = std::to_string(1000 + i);
@@ -275,11 +276,12 @@ TEST_F(LookTest, WithoutListsTheKnownNamesAreAskedFor) {
       ListDirectory(root).value(),
       ElementsAre("_CHECKPOINT_METADATA", "commit_success.txt", "state"));
   EXPECT_EQ(item->Read("d/small", {0, 3}).value().view(), "sss");
-  // A name that is not among the known ones.
+  // This name is not one of the known names.
   EXPECT_EQ(GetPathKind(root / "state/d/small").value(), PathKind::kFile);
 }
 
-// The model is requested only if nothing else exists, and is not read.
+// The model is requested only if nothing else exists, and its content is not
+// read.
 TEST_F(LookTest, WithoutListsAModelInOneFileIsFound) {
   MemBucketForTest web(WebServer());
   web.Put("c/model.safetensors", "weights");

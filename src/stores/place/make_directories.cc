@@ -31,7 +31,7 @@ Status MakeDirectories(const std::string& path, std::optional<uint32_t> mode) {
   for (; !missing.empty(); missing.pop_back()) {
     const std::string& directory = missing.back();
     const Status made = CreateDirectoryNew(Place(directory));
-    // Another process may create it at the same time.
+    // Another process may have created it in the meantime.
     const bool is_there = made.code() == StatusCode::kAlreadyExists &&
                           IsDirectoryOrLinkToOne(directory);
     if (is_there) continue;

@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-// Created directories get the permissions `mode`, regardless of the umask;
-// absent means 0777 less the umask.
+// Creates the missing directories of `path` with the permissions `mode`,
+// regardless of the umask. Without a mode they get 0777 less the umask.
 Status MakeDirectories(const std::string& path, std::optional<uint32_t> mode);
 
 }  // namespace holdfast

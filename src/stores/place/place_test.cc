@@ -36,7 +36,8 @@ TEST(PlaceTest, NamesAreJoinedAndTakenOff) {
   EXPECT_FALSE(remote.can_rename());
 }
 
-// Only text that the user wrote has escapes.
+// Escapes are decoded only in the URL that the user wrote, not in names that
+// are joined to it.
 TEST(PlaceTest, ANameThatIsJoinedIsNoPieceOfAUrl) {
   const Place place("http://host/a%20b");
   EXPECT_EQ(place.InBucket()->key, "a b");
@@ -50,7 +51,8 @@ TEST(PlaceTest, AUrlThatLeadsNowhereSaysSoWhenItIsUsed) {
             StatusCode::kUnimplemented);
 }
 
-// Otherwise files would be written to a directory called "~" or "file:".
+// If these paths were accepted, files would be written to a directory called
+// "~" or "file:".
 TEST(PlaceTest, PathsThatAShellOrABrowserKnowsAreRefused) {
   for (const std::string path :
        {"~", "~/run", "file:///run", "file://host/a"}) {

@@ -30,7 +30,7 @@ struct StoreAndKey {
 Result<StoreAndKey> StoreOfFile(const std::string& path) {
   const Place file(AbsolutePath(path));
   if (file.name().empty()) {
-    return InvalidArgumentError("file " + path + ": no name of a file");
+    return InvalidArgumentError("file " + path + ": does not name a file");
   }
   return StoreAndKey{file.parent().OpenStore(), file.name()};
 }
@@ -43,7 +43,7 @@ int64_t NanosecondsOf(fs::file_time_type time) {
 }
 
 Result<PlaceInfo> StatLocalPlace(const std::string& path) {
-  const auto kind = GetPathKind(Place(path));  // reports the error of a path
+  const auto kind = GetPathKind(Place(path));  // fails for an invalid path
   if (!kind.ok()) return kind.status();
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -92,7 +92,7 @@ Result<PlaceInfo> StatPrefix(const BucketPlace& at) {
   return page.objects.empty() ? PlaceInfo() : DirectoryInfo();
 }
 
-// One request, unless more than a page of other names begin with this name.
+// Makes one request, or two if more than a page of names begin with this name.
 Result<PlaceInfo> StatRemotePlace(const Place& place) {
   HF_ASSIGN_OR_RETURN(const auto at, place.InBucket());
   if (!at.bucket->traits().can_list) return StatObject(at);
@@ -102,7 +102,7 @@ Result<PlaceInfo> StatRemotePlace(const Place& place) {
   }
   const auto page = at.bucket->List({at.key, "/", "", "", 100});
   if (page.status().code() == StatusCode::kPermissionDenied) {
-    return StatObject(at);  // reading may be allowed without listing
+    return StatObject(at);  // the credentials may allow reads but not listings
   }
   if (!page.ok()) return page.status();
   for (const ObjectEntry& object : page->objects) {
@@ -112,7 +112,7 @@ Result<PlaceInfo> StatRemotePlace(const Place& place) {
     if (prefix == at.prefix()) return DirectoryInfo();
   }
   if (page->next_page_token.empty()) return PlaceInfo();
-  return StatPrefix(at);  // a file of that name comes first in the page
+  return StatPrefix(at);  // a file of that name would be first in the page
 }
 
 Result<std::vector<PlaceEntry>> ListRemotePlace(const Place& place) {
@@ -131,7 +131,7 @@ Result<std::vector<PlaceEntry>> ListRemotePlace(const Place& place) {
   return entries;
 }
 
-// Two places in one bucket; no value if they are in different buckets.
+// Two places in one bucket.
 struct TwoPlaces {
   BucketPlace source;
   BucketPlace target;
@@ -158,7 +158,7 @@ Status RenameObject(const Place& source, const Place& target) {
   return bucket.Delete(both->source.key);
 }
 
-// Copies through this process, in pieces.
+// Copies a file through this process, in pieces.
 Status StreamFile(const std::string& source, const std::string& target) {
   HF_ASSIGN_OR_RETURN(const auto reader, PlaceReader::Open(source));
   HF_ASSIGN_OR_RETURN(const auto writer, PlaceWriter::Open(target));
@@ -214,7 +214,7 @@ class StorePlaceWriter : public PlaceWriter {
   }
   Status Finish() override {
     Status status = writer_->Finish(true);
-    // Sync the file first, then its name: see Store::SyncNames.
+    // The file is synced first, then its name: see Store::SyncNames.
     return status.ok() ? at_.store->SyncNames() : status;
   }
 

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using Kind = PlaceInfo::Kind;
 
-// Every test runs for a bucket and for a directory.
+// Each test runs on a bucket and on a directory.
 class PlacesTest : public ::testing::TestWithParam<bool> {
  protected:
   PlacesTest() {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kAllowUnsafe = "HOLDFAST_ALLOW_UNSAFE_COMMIT";
 
-// The buckets that were already checked, by identity.
+// The buckets that were already checked, by address.
 class AskedBuckets {
  public:
   bool Has(const std::shared_ptr<Bucket>& bucket) {
@@ -44,8 +44,9 @@ AskedBuckets& Asked() {
   return asked;
 }
 
-// A text that looks like a version but that the object never has: numbers grow
-// with time, the rest are digests.
+// Returns a string that looks like a version of the object but never is one.
+// Numeric versions grow with time, so a smaller number is returned. Other
+// versions are digests, so one character is changed.
 std::string OtherVersion(std::string version) {
   const bool is_number = !version.empty() && version.find_first_not_of(
                                                  "0123456789") == version.npos;
@@ -57,12 +58,12 @@ std::string OtherVersion(std::string version) {
   return version;
 }
 
-// True if a write that must not happen is refused because of its condition. If
-// it happens, it is undone.
+// Returns true if the server refuses a write whose condition does not hold. If
+// the write succeeds, it is undone.
 Result<bool> IsRefused(const Place& place, const BucketPlace& file,
                        const GetResult& now, const Condition& condition) {
-  // Almost the present content. Equal content could be taken for a write of
-  // ours that was sent twice.
+  // This differs from the present content: equal content could be taken for a
+  // repeated write of our own.
   const std::string text = now.bytes.ToString() + "\n";
   const std::string_view pieces[] = {text};
   const Status put = file.bucket->Put(file.key, pieces, condition).status();
@@ -72,7 +73,7 @@ Result<bool> IsRefused(const Place& place, const BucketPlace& file,
   }
   HF_RETURN_IF_ERROR(put);
   const Status undone = DeleteFileIf(place, text);
-  // Another saver has taken the file meanwhile.
+  // Another saver has taken the file in the meantime.
   if (undone.code() == StatusCode::kFailedPrecondition) return false;
   HF_RETURN_IF_ERROR(undone);
   return false;

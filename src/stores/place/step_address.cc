@@ -22,7 +22,8 @@ bool TakePrefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// The seconds in a unit 's', 'm', 'h', 'd' or 'w'; 0 for any other unit.
+// Returns the number of seconds in a unit 's', 'm', 'h', 'd' or 'w'; 0 for any
+// other unit.
 int64_t SecondsOfUnit(char unit) {
   switch (unit) {
     case 's':
@@ -40,7 +41,7 @@ int64_t SecondsOfUnit(char unit) {
   }
 }
 
-// "2h ago", "1.5d ago".
+// Parses "2h ago" or "1.5d ago" into nanoseconds since 1970.
 std::optional<int64_t> TimeAgo(std::string_view text, int64_t now_ns) {
   if (!text.ends_with(kAgo)) return std::nullopt;
   text.remove_suffix(kAgo.size());
@@ -48,7 +49,7 @@ std::optional<int64_t> TimeAgo(std::string_view text, int64_t now_ns) {
   const int64_t unit_seconds = SecondsOfUnit(text.back());
   text.remove_suffix(1);
   const auto count = ParseNumber<double>(text);
-  // No step is older than 1970.
+  // Times before 1970 become 0, since no step is that old.
   const double now_seconds = static_cast<double>(now_ns) / 1e9;
   if (unit_seconds == 0 || !count || !(*count >= 0)) return std::nullopt;
   const double ago_seconds = *count * static_cast<double>(unit_seconds);
@@ -56,7 +57,8 @@ std::optional<int64_t> TimeAgo(std::string_view text, int64_t now_ns) {
   return now_ns - static_cast<int64_t>(ago_seconds * 1e9);
 }
 
-// "2026-11-01", "2026-11-01T12:00", and everything that ParseIsoTime accepts.
+// Parses "2026-11-01", "2026-11-01T12:00", and everything that ParseIsoTime
+// accepts.
 std::optional<int64_t> TimeOfDate(std::string_view text) {
   constexpr size_t kDateSize = 10, kMinutesSize = 16;
   std::string whole(text);
@@ -103,7 +105,8 @@ std::optional<StepAddress> ParseStepAddress(const std::string& path,
   size_t at = UrlRoot(path).size();
   while ((at = path.find('@', at)) != std::string::npos) {
     const std::string_view text = std::string_view(path).substr(at + 1);
-    // Only the name of a metric may contain slashes.
+    // Text after an earlier '@' may contain slashes; ParseForm allows them only
+    // in a metric's name.
     if (auto address = ParseForm(text, now_ns)) {
       address->root = at == 0 ? "." : path.substr(0, at);
       return address;

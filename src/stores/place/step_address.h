@@ -3,12 +3,13 @@
 // `run@best:max:accuracy` (largest).
 //
 // The text before the '@' is the root. The '@' is in the last component of the
-// path, and never in the root of a URL; only the name of a metric may contain
+// path, and never in a URL's root. After it, only a metric's name may contain
 // slashes. Times are UTC.
 //
 // Thread-safety: pure functions, except CheckNamesNoStep, which may do I/O.
-// Units: nanoseconds since 1970-01-01 UTC. Errors: absent for anything that is
-// not an address; InvalidArgument of CheckNamesNoStep.
+// Units: nanoseconds since 1970-01-01 UTC. Errors: ParseStepAddress returns
+// nullopt for anything that is not an address; CheckNamesNoStep returns
+// InvalidArgument.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +40,13 @@ inline constexpr std::string_view kStepAddressForms =
     "@2026-11-01T12:00 (UTC), @best:METRIC (smallest; also @best:min:METRIC) "
     "and @best:max:METRIC";
 
-// `now_ns` is the time that "ago" counts from.
+// Parses an address; nullopt if `path` has no valid address. "ago" counts from
+// `now_ns`.
 std::optional<StepAddress> ParseStepAddress(const std::string& path,
                                             int64_t now_ns);
 
-// For callers that write at `place`: InvalidArgument for a path with an
-// address, unless an entry with exactly this name exists.
+// Returns InvalidArgument if `place` is a step address, unless an entry with
+// exactly this name exists. Called before writing at `place`.
 Status CheckNamesNoStep(const Place& place);
 
 }  // namespace holdfast

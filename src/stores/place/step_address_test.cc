@@ -18,7 +18,8 @@ std::optional<StepAddress> Parsed(const std::string& path) {
   return ParseStepAddress(path, kNowNs);
 }
 
-// Root, kind and details as one text; "-" if it is not an address.
+// Returns the root, kind and details as one string; "-" if `path` is not an
+// address.
 std::string AddressText(const std::string& path) {
   const auto address = Parsed(path);
   if (!address) return "-";

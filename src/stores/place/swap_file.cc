@@ -33,8 +33,8 @@ Status AnotherContent(const BucketPlace& file, std::string_view what) {
                                  std::string(what));
 }
 
-// A condition may have failed because of our own earlier write, whose answer
-// was lost: then the file has our content.
+// Returns ok if the file has our content: the condition may have failed because
+// of our own earlier write, whose answer was lost.
 Status AfterLostRace(const BucketPlace& file, std::string_view content,
                      const Status& put) {
   const Result<GetResult> now = GetSmall(file);

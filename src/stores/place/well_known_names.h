@@ -1,5 +1,5 @@
-// The file names of checkpoints that directories and listings must recognise:
-// names that show that a checkpoint is complete, and names worth fetching
+// The file names of checkpoints that this folder must recognize: names that
+// show whether a checkpoint is complete, and names of files that are fetched
 // together.
 //
 // Thread-safety: constants.
@@ -9,12 +9,12 @@
 
 namespace holdfast {
 
-// Orbax's marker: a checkpoint in an object store is finished when it exists.
-// (The formats' own kCommitMarkerFile is defined in a higher layer.)
+// Orbax's marker: its existence shows that a checkpoint in an object store is
+// complete. (The formats' own kCommitMarkerFile is defined in a higher layer.)
 inline constexpr std::string_view kPlaceCommitMarker = "commit_success.txt";
-// Names the current saver; is directly in the checkpoint's directory.
+// A file directly in the checkpoint's directory that names the current saver.
 inline constexpr std::string_view kSaveLease = "_HOLDFAST_SAVE";
-// Belongs to an unfinished copy; is directly in the directory as well.
+// A file directly in the directory that belongs to an unfinished copy.
 inline constexpr std::string_view kCopyJournal = "_HOLDFAST_COPY";
 
 inline constexpr std::string_view kMetadataName = "_CHECKPOINT_METADATA";
@@ -51,12 +51,12 @@ inline constexpr std::string_view kStepNames[] = {
     "commit_success.txt", "_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS",
     "orbax.checkpoint", "metrics"};
 
-// Files in directories with these names are read too
+// Opening also reads files in directories with these names
 // ("array_metadatas/process_0").
 inline constexpr std::string_view kOpeningDirectories[] = {"array_metadatas"};
 
-// Requested where listing is impossible: these are certainly small, and
-// certainly not directories.
+// Names that are requested where listing is impossible. Such files are always
+// small, and never directories.
 inline constexpr std::string_view kProbedNames[] = {
     "commit_success.txt",
     "_CHECKPOINT_METADATA",
@@ -73,15 +73,15 @@ inline constexpr std::string_view kProbedNames[] = {
     "pytorch_model.bin.index.json",
 };
 
-// A model in one file, which may be large: requested by itself, without its
-// bytes, if none of the probed names exists.
+// A model in one file, which may be large. Its existence, but not its content,
+// is requested if none of the probed names exists.
 inline constexpr std::string_view kProbedModel = "model.safetensors";
 
-// A path to one of these means the bare arrays next to it.
+// A path to one of these files means the arrays next to it.
 inline constexpr std::string_view kBareNames[] = {"manifest.ocdbt", ".zarray",
                                                   "zarr.json"};
 
-// Files of OCDBT nodes and values are in directories with this name.
+// OCDBT's files of nodes and values are in directories with this name.
 inline constexpr std::string_view kDataDirectory = "d";
 
 }  // namespace holdfast

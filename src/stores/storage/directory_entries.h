@@ -1,7 +1,7 @@
 // The entries of an open directory.
 //
-// Thread-safety: any thread. Ownership: takes over the descriptor. Errors: 0,
-// or an errno.
+// Thread-safety: any thread. Ownership: takes the descriptor. Errors: 0 or an
+// errno.
 #pragma once
 
 #include <dirent.h>
@@ -18,8 +18,8 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-// Calls `fn(descriptor, entry)` for each entry but "." and "..", in no order,
-// until it returns an errno.
+// Calls `fn(descriptor, entry)` for each entry except "." and "..", in no
+// particular order, until `fn` returns an errno.
 template <typename Fn>
 int ForEachEntry(UniqueFd directory, Fn fn) {
   const int descriptor = directory.get();

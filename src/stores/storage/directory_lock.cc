@@ -17,8 +17,8 @@
 namespace holdfast {
 namespace {
 
-// A rival may mistake a new directory for a leftover and remove it; Make gives
-// up after this happens this many times in a row.
+// A rival may mistake a new directory for a leftover and remove it. Make gives
+// up after this has happened this many times in a row.
 constexpr int kMakeAttempts = 100;
 
 Status LockedByAnother(const std::string& path) {
@@ -101,8 +101,8 @@ Status DirectoryLock::Remove(const std::string& path) {
   return Status();
 }
 
-// Forked children share the lock, so closing only this descriptor would leave
-// the lock held by them.
+// Unlocks explicitly: forked children share the lock, so it would outlive the
+// closing of this descriptor.
 void DirectoryLock::Unlock() {
   if (is_held()) (void)::flock(fd_.get(), LOCK_UN);
   fd_.Reset();

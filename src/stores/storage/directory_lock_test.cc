@@ -54,7 +54,7 @@ TEST_F(DirectoryLockTest, MakesNoDirectoryThatSomebodyHasFilled) {
   EXPECT_TRUE(fs::exists(path_ + "/x"));
 }
 
-// A forked child has the descriptor, but not the lock.
+// A forked child has the descriptor, but does not hold the lock.
 TEST_F(DirectoryLockTest, IsNotTheChilds) {
   auto lock = DirectoryLock::Make(path_);
   ASSERT_TRUE(lock.ok());

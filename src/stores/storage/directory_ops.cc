@@ -27,7 +27,8 @@ constexpr int kOpenDirectoryFlags =
 // Lists the names in the directory, unsorted, without "." and "..". Returns 0
 // or an errno.
 int ReadNames(int directory, std::vector<std::string>& names) {
-  // Reading closes the descriptor, so it uses a separate one.
+  // ForEachEntry closes the descriptor that it reads, so it gets a separate
+  // one.
   UniqueFd own(::openat(directory, ".", kOpenDirectoryFlags));
   if (!own.valid()) return errno;
   return ForEachEntry(std::move(own), [&](int, const dirent& item) {
@@ -76,9 +77,10 @@ class TreeRemover {
  private:
   Status RemoveEntry(int parent, const std::string& name,
                      const std::string& path) {
-    // Try unlink first: most entries are files, and this saves a stat for each.
+    // Tries unlink first: most entries are files, and this saves a stat for
+    // each.
     if (::unlinkat(parent, name.c_str(), 0) == 0) return {};
-    // Linux returns EISDIR for a directory, POSIX EPERM.
+    // For a directory, Linux returns EISDIR; POSIX says EPERM.
     if (errno != EISDIR && errno != EPERM) return Ignored(errno, path);
     const int unlink_error = errno;
     UniqueFd fd(::openat(parent, name.c_str(), kOpenDirectoryFlags));
@@ -94,7 +96,8 @@ class TreeRemover {
     return Ignored(errno, path);
   }
 
-  // An entry that does not exist any longer counts as removed.
+  // Turns an error into a Status. An entry that no longer exists counts as
+  // removed.
   static Status Ignored(int error, const std::string& path) {
     return error == ENOENT ? Status() : ErrnoStatus(error, "remove", path);
   }
@@ -119,7 +122,8 @@ Status CheckRemovable(const std::string& path) {
                               "\": does not end in the name of a directory");
 }
 
-// Syncs both parents: the new name must exist, and the old one must not.
+// Syncs both parents, so that the new name and the removal of the old one are
+// durable.
 Status SyncParents(const std::string& a, const std::string& b) {
   HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(a)));
   return ParentPath(a) == ParentPath(b) ? Status()
@@ -133,18 +137,18 @@ bool IsOneFileSystem(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev;
 }
 
-// Some file systems have no such call; in others, like overlays, directories
-// may come from different file systems.
+// Some file systems cannot rename directories. In others, such as overlays,
+// directories may come from different file systems.
 Status PublishError(int error, const std::string& from, const std::string& to) {
   const Status status = ErrnoStatus(error, "publish " + from + " as", to);
   const bool has_no_renames = error == ENOSYS || error == EOPNOTSUPP ||
                               (error == EXDEV && IsOneFileSystem(from, to));
   if (!has_no_renames) return status;
   return UnimplementedError(std::string(status.message()) +
-                            " (this file system renames no directories)");
+                            " (this file system cannot rename directories)");
 }
 
-// Returns 0 or an errno.
+// Exchanges the names of two entries. Returns 0 or an errno.
 int ExchangeNames(const std::string& a, const std::string& b) {
   return RenameWithFlags(AT_FDCWD, a.c_str(), b.c_str(), kRenameExchange) == 0
              ? 0
@@ -166,7 +170,8 @@ Result<PathKind> GetPathKind(const std::string& path) {
 
 namespace {
 
-// Returns false when nothing exists at `path`.
+// Sets `info` to the state of what `path` leads to. Returns false if it leads
+// nowhere.
 Result<bool> LookAt(const std::string& path, struct stat& info) {
   if (::stat(path.c_str(), &info) == 0) return true;
   const bool is_answer = errno == ENOENT || errno == ENOTDIR ||
@@ -200,7 +205,8 @@ std::string DirectoryId(const std::string& path) {
   std::string id = std::to_string(info.stx_dev_major) + ":" +
                    std::to_string(info.stx_dev_minor) + ":" +
                    std::to_string(info.stx_ino);
-  // The inode number of a removed directory is soon reused.
+  // The birth time matters because the inode number of a removed directory is
+  // soon reused.
   if ((info.stx_mask & STATX_BTIME) != 0) id += time_text(info.stx_btime);
   if (S_ISREG(info.stx_mode)) {
     id += ":" + std::to_string(info.stx_size) + time_text(info.stx_mtime);
@@ -227,7 +233,7 @@ Status SyncDirectory(const std::string& path) {
 }
 
 Status SyncFile(const std::string& path) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  // With O_NONBLOCK, opening a FIFO does not wait for a writer.
   UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return ErrnoStatus(errno, "sync", path);
@@ -298,7 +304,7 @@ Result<std::vector<std::string>> ListDirectory(const std::string& path) {
 
 Result<DirectoryTree> ListTree(const std::string& path) {
   DirectoryTree tree;
-  // The list grows while it is walked: parents come before their contents.
+  // The list grows while it is walked, so parents precede their contents.
   std::vector<std::string> directories = {""};
   for (size_t i = 0; i < directories.size(); ++i) {
     const std::string prefix =
@@ -312,7 +318,8 @@ Result<DirectoryTree> ListTree(const std::string& path) {
       if (kind == PathKind::kDirectory) directories.push_back(prefix + name);
     }
   }
-  // Deepest first, as needed for removing and syncing, without the root itself.
+  // The reverse order has the deepest directories first, as removing and
+  // syncing need. The root, which is last, is left out.
   tree.directories.assign(directories.rbegin(), directories.rend() - 1);
   return tree;
 }

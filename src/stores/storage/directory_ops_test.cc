@@ -170,7 +170,8 @@ TEST(DirectoryOps, NobodysFilesAreNotListedAndGoWithTheRest) {
   ScratchDirectory scratch;
   for (const char* name : {"t/a", "t/.DS_Store", "t/._a", "t/.nfs01",
                            "t/.ipynb_checkpoints/a", "t/@eaDir/a",
-                           // A directory with such a name is something else.
+                           // Only a file may have this name; a directory with
+                           // it is listed.
                            "t/Thumbs.db/a"}) {
     WriteTestFile(scratch / name, "x");
   }

@@ -50,7 +50,7 @@ StatusCode CodeFromErrno(int error) {
 Status ErrnoStatus(int error, std::string_view what, std::string_view path) {
   assert(error != 0);
   std::string message(what);
-  // std::strerror uses a buffer that is shared between threads.
+  // std::strerror is not used, because threads share its buffer.
   message.append(" ").append(path).append(": ").append(
       std::generic_category().message(error));
   return Status(CodeFromErrno(error), std::move(message));

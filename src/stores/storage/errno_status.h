@@ -1,5 +1,5 @@
-// Errno -> Status, in one place, so that every system call of holdfast reports
-// the same failure in the same form: "<what> <path>: <strerror>".
+// Converts errno values to Status, so that every system call of holdfast
+// reports the same failure in the same form: "<what> <path>: <strerror>".
 //
 // Thread-safety: pure functions. Units: none.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-// The code that says what the caller should do about `error`:
+// Returns the code that says what the caller should do about `error`:
 //   ENOENT, ENOTDIR            NotFound
 //   EEXIST                     AlreadyExists
 //   EACCES, EPERM, EROFS       PermissionDenied
@@ -25,7 +25,7 @@ namespace holdfast {
 //   others                     Unavailable
 StatusCode CodeFromErrno(int error);
 
-// REQUIRES: error != 0.
+// Returns the Status for `error`. REQUIRES: error != 0.
 Status ErrnoStatus(int error, std::string_view what, std::string_view path);
 
 }  // namespace holdfast

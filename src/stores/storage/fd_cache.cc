@@ -8,10 +8,11 @@
 namespace holdfast {
 namespace {
 
-// The number of entries in all caches; a file may be in several of them.
+// The number of entries in all caches. A file may be in several caches.
 std::atomic<size_t> kept_count = 0;
 
-// The limit is read each time, since a program may change it.
+// Returns how many files all caches may keep open. The limit is read each time,
+// since a program may change it.
 size_t KeptMax() {
   struct rlimit limit;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;

@@ -1,11 +1,12 @@
-// FdCache: a bounded set of open files by key that evicts the least recently
-// used, so that thousands of ranged reads of one data file open it once.
+// FdCache: a bounded set of open files, by key. It evicts the least recently
+// used file, and lets thousands of ranged reads of one data file open the file
+// once.
 //
 // All caches of the process together hold at most a quarter of the descriptors
-// that it may have open (RLIMIT_NOFILE), however many stores exist.
+// that the process may have open (RLIMIT_NOFILE), however many stores exist.
 //
-// It does not check whether an entry still is the file of that name; the file
-// store asks the descriptor.
+// The cache does not check whether an entry is still the file of that name;
+// FileStore checks this through the descriptor.
 // Thread-safety: any thread. Ownership: entries are shared; an evicted file
 // stays open until its last reader releases it.
 #pragma once
@@ -32,16 +33,16 @@ struct OpenFile {
 
 class FdCache {
  public:
-  // 0 keeps nothing open.
+  // With 0, the cache keeps nothing open.
   explicit FdCache(size_t file_count_max) : file_count_max_(file_count_max) {}
   ~FdCache() { Clear(); }
   FdCache(const FdCache&) = delete;
   FdCache& operator=(const FdCache&) = delete;
 
-  // Null when absent.
+  // Returns the open file, or null if the cache does not have it.
   std::shared_ptr<const OpenFile> Find(std::string_view key);
-  // Replaces an entry with the same key. The file is not kept when other caches
-  // already hold the maximum number of descriptors.
+  // Adds the file, replacing an entry with the same key. The file is not kept
+  // if other caches already hold the maximum number of descriptors.
   void Insert(std::string_view key, std::shared_ptr<const OpenFile> file);
   void Erase(std::string_view key);
   void Clear();
@@ -58,7 +59,7 @@ class FdCache {
   const size_t file_count_max_;
   mutable std::mutex mutex_;
   std::list<Entry> newest_first_;
-  // Keys point into the entries.
+  // The keys point into the entries.
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_;
 };
 

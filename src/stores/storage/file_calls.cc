@@ -25,13 +25,15 @@ namespace {
 constexpr mode_t kFileMode = 0666;
 constexpr mode_t kDirectoryMode = 0777;
 constexpr size_t kVectorsMax = std::min(IOV_MAX, 1024);
-// One system call moves at most 0x7ffff000 bytes; stay below and page aligned.
+// One system call moves at most 0x7ffff000 bytes. This is less, and a multiple
+// of the page size.
 constexpr size_t kCallBytesMax = size_t{1} << 30;
 constexpr size_t kMappedAheadBytesMin = size_t{256} << 10;
 // RESOLVE_BENEATH may return EAGAIN while another process renames directories.
 constexpr int kResolveAttemptsMax = 64;
 
-// `call` returns -1 and sets errno on failure. Returns 0 or the errno.
+// Repeats `call` while it fails with EINTR. `call` returns -1 and sets errno on
+// failure. Returns 0 or an errno.
 template <typename Call>
 int Retrying(Call call) {
   while (call() < 0) {
@@ -40,11 +42,11 @@ int Retrying(Call call) {
   return 0;
 }
 
-// Maps memory that has not been touched, in one call. When 256 MiB of the page
-// cache were read into new memory, half of the processor time was spent on page
-// faults, one per page; this takes 15 to 20 % of the total. Checking memory
-// that is already mapped would cost a quarter more for nothing, so only its
-// first page is checked.
+// Maps memory that has not been touched, in one call instead of one page fault
+// per page. Without this, reading 256 MiB from the page cache into new memory
+// spent half of the processor time on page faults; this call takes 15 to 20 %
+// of the total. Calling it for memory that is already mapped would cost a
+// quarter more for nothing, so memory whose first page is mapped is skipped.
 void MapAhead(std::span<char> target) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(target.data());
@@ -57,7 +59,8 @@ void MapAhead(std::span<char> target) {
   if ((is_there & 1) == 0) ::madvise(start, last - first, MADV_POPULATE_WRITE);
 }
 
-// ENOSYS when the kernel, or a seccomp filter, does not support openat2.
+// Opens a path with openat2. ENOSYS if the kernel, or a seccomp filter, does
+// not support the call.
 int OpenWithKernelCheck(int root, const char* path, int flags,
                         FileCalls::Links links, UniqueFd& fd) {
   open_how how{};
@@ -83,7 +86,8 @@ int OpenOneComponent(int parent, const char* name, int flags, UniqueFd& fd) {
   });
 }
 
-// With O_PATH and O_DIRECTORY Linux reports a symbolic link as ENOTDIR.
+// Returns ELOOP for a symbolic link, which Linux reports as ENOTDIR with O_PATH
+// and O_DIRECTORY.
 int ExplainNotDirectory(int parent, const char* name, int error) {
   struct stat info;
   if (error != ENOTDIR) return error;
@@ -91,7 +95,8 @@ int ExplainNotDirectory(int parent, const char* name, int error) {
   return S_ISLNK(info.st_mode) ? ELOOP : error;
 }
 
-// O_PATH | O_NOFOLLOW opens a link itself instead of failing.
+// Returns ELOOP for a symbolic link, because O_PATH | O_NOFOLLOW opens the link
+// itself instead of failing.
 int RefuseLink(const UniqueFd& fd) {
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return errno;
@@ -170,7 +175,7 @@ int FileCalls::ReadFull(int fd, uint64_t offset, std::span<char> target,
                            static_cast<off_t>(offset + read_bytes));
     });
     if (error != 0) return error;
-    // The end of the file: the caller decides whether that is an error.
+    // The file has ended. The caller decides whether that is an error.
     if (got == 0) return 0;
     read_bytes += static_cast<size_t>(got);
   }
@@ -190,7 +195,7 @@ int FileCalls::WriteFull(int fd, uint64_t offset,
                                  static_cast<off_t>(offset));
     });
     if (error != 0) return error;
-    if (written == 0) return EIO;  // no progress and no reason: do not loop
+    if (written == 0) return EIO;  // no progress, so do not loop
     cursor.Advance(static_cast<size_t>(written));
     offset += static_cast<uint64_t>(written);
   }
@@ -200,7 +205,7 @@ int FileCalls::WriteFull(int fd, uint64_t offset,
 void FileCalls::StartWriteback(int fd, uint64_t offset, uint64_t byte_count,
                                std::string_view path) const {
   if (Ask("writeback", path) != 0) return;
-  // Only a hint: a failed write is reported by the sync that follows.
+  // This is only a hint. The sync that follows reports a failed write.
   (void)::sync_file_range(fd, static_cast<off_t>(offset),
                           static_cast<off_t>(byte_count),
                           SYNC_FILE_RANGE_WRITE);
@@ -227,11 +232,10 @@ int FileCalls::Rename(int directory, const std::string& source,
   const int error = Retrying([&] {
     return RenameWithFlags(directory, source.c_str(), target.c_str(), flags);
   });
-  // A link can only be created under a free name, which is what must_create
-  // requires.
+  // A link replaces nothing, so it can only stand in for a rename with
+  // must_create.
   if (!must_create || !MayLackRenameFlags(error)) return error;
-  // This file system has no RENAME_NOREPLACE, but a hard link is equally
-  // atomic.
+  // The file system has no RENAME_NOREPLACE, but a hard link is equally atomic.
   const int link_error = Retrying([&] {
     return ::linkat(directory, source.c_str(), directory, target.c_str(), 0);
   });

@@ -35,8 +35,9 @@ class Lister {
         prefix_(prefix),
         fn_(fn) {}
 
-  // `directory` is "" or ends in '/'. While a level visits the levels below, it
-  // keeps its entries in memory, but holds no descriptor.
+  // Visits everything below `directory`, which is "" or ends in '/'. Each level
+  // keeps its entries in memory, but no open descriptor, while it visits the
+  // levels below.
   Status Walk(const std::string& directory) {
     HF_ASSIGN_OR_RETURN(std::vector<Entry> entries, ReadEntries(directory));
     for (const Entry& entry : entries) {
@@ -78,8 +79,8 @@ class Lister {
     const std::string_view name = item.d_name;
     if (IsHiddenName(name)) return 0;
     Entry entry{directory + std::string(name), 0};
-    // d_type may be unknown, and for a link it is not that of the target: such
-    // names are inspected.
+    // d_type may be unknown, and a link's d_type is not that of its target.
+    // Such names are inspected.
     bool is_directory = item.d_type == DT_DIR;
     if (!entry.key.starts_with(prefix_)) return 0;
     if (!is_directory) {
@@ -94,15 +95,16 @@ class Lister {
     return 0;
   }
 
-  // The entry no longer exists, or is a link that leads to nothing that may be
-  // listed. Other errors mean that the system cannot tell; ignoring them could
-  // silently omit a file.
+  // Returns true if the entry no longer exists, or is a link to nothing that
+  // may be listed. Other errors mean that the system cannot tell, and ignoring
+  // them could silently omit a file.
   static bool IsNothing(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP ||
            error == EXDEV || error == EACCES || error == ENAMETOOLONG;
   }
 
-  // Returns ENOENT for anything that is neither a file nor a directory.
+  // Sets `info` to the state of the file or directory that the entry leads to.
+  // Returns ENOENT for anything else.
   int Inspect(int descriptor, const dirent& item, const std::string& key,
               struct stat& info) const {
     if (::fstatat(descriptor, item.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -134,7 +136,7 @@ Status ListFiles(const FileCalls& calls, int root, std::string_view root_path,
                  std::string_view prefix, const ListFunction& fn) {
   const std::string_view parent = ParentKey(prefix);
   const bool has_slash = prefix.find('/') != std::string_view::npos;
-  // No key starts like this prefix, and the walk must not start outside the
+  // No key starts with this prefix, and the walk must not start outside the
   // root.
   if (has_slash && !CheckKey(parent).ok()) return {};
   const std::string start = has_slash ? std::string(parent) + "/" : "";

@@ -15,7 +15,7 @@ namespace holdfast {
 Result<std::shared_ptr<const FileMapping>> FileMapping::Map(
     const std::string& path, uint64_t offset, uint64_t byte_count,
     Access access) {
-  // O_NONBLOCK: opening a FIFO must not wait for its writer.
+  // With O_NONBLOCK, opening a FIFO does not wait for a writer.
   const UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) return ErrnoStatus(errno, "map", path);
@@ -34,8 +34,8 @@ Result<std::shared_ptr<const FileMapping>> FileMapping::Map(
   const uint64_t first =
       offset - offset % static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t mapped_bytes = offset + byte_count - first;
-  // A model may be larger than the memory, so nothing is reserved for copies of
-  // pages that are never written.
+  // MAP_NORESERVE: a model may be larger than the memory, so nothing is
+  // reserved for copies of pages that are never written.
   const int protection =
       access == Access::kCopyOnWrite ? PROT_READ | PROT_WRITE : PROT_READ;
   void* data =

@@ -2,13 +2,15 @@
 //
 // A page is read from the file when it is first touched. The file must keep its
 // length: touching a page beyond the end of the file raises SIGBUS. Map checks
-// that the range is inside its file, but cannot guarantee it afterwards.
+// that the range is inside the file, but cannot keep the file from being
+// truncated afterwards.
 //
-// Thread-safety: immutable; the memory follows the callers' rules.
-// Ownership: a mapping needs neither the name nor the descriptor of its file.
+// Thread-safety: immutable; callers synchronize access to the memory.
+// Ownership: owns the mapping, which stays valid when the file's name is
+// removed.
 // Units: bytes.
 // Errors: those of opening the file; NotFound for anything but a regular file;
-// DataLoss for a range that is not inside the file; ResourceExhausted where the
+// DataLoss for a range that is not inside the file; ResourceExhausted if the
 // system has no room for another mapping.
 #pragma once
 
@@ -27,7 +29,8 @@ class FileMapping {
     // Writes change this process's own copy of a page, never the file.
     kCopyOnWrite,
   };
-  // REQUIRES: byte_count > 0.
+  // Maps the bytes [offset, offset + byte_count) of the file. REQUIRES:
+  // byte_count > 0.
   static Result<std::shared_ptr<const FileMapping>> Map(const std::string& path,
                                                         uint64_t offset,
                                                         uint64_t byte_count,
@@ -36,8 +39,8 @@ class FileMapping {
   FileMapping(const FileMapping&) = delete;
   FileMapping& operator=(const FileMapping&) = delete;
 
-  // The address of the byte at `offset` of the file. REQUIRES: the byte is in
-  // the mapped range.
+  // Returns the address of the file's byte at `offset`. REQUIRES: the byte is
+  // in the mapped range.
   char* at(uint64_t offset) const { return data_ + (offset - first_); }
 
  private:
@@ -45,7 +48,7 @@ class FileMapping {
       : data_(data), first_(first), byte_count_(byte_count) {}
 
   char* const data_;      // starts at a page boundary
-  const uint64_t first_;  // its offset in the file
+  const uint64_t first_;  // the offset of data_ in the file
   const uint64_t byte_count_;
 };
 

@@ -22,18 +22,20 @@ namespace {
 
 using Links = FileCalls::Links;
 
-// O_NONBLOCK: opening a FIFO must not wait for its writer.
+// With O_NONBLOCK, opening a FIFO does not wait for a writer.
 constexpr int kReadFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
-// Writing that starts early overlaps with encoding: the last sync of 256 MiB
-// took 0.02 s instead of 0.15 s, the save 1.1 s instead of 1.3 s or more.
+// Writeback that starts early overlaps with encoding. For 256 MiB, the last
+// sync took 0.02 s instead of 0.15 s, and the save took 1.1 s instead of 1.3 s
+// or more.
 constexpr uint64_t kWritebackWindowBytes = uint64_t{8} << 20;
-// The kernel joins flushes of directories that are synced at the same time:
-// 1,000 directories took 0.1 s instead of 2 s or more.
+// The kernel joins the flushes of directories that are synced at the same time.
+// Syncing 1,000 directories took 0.1 s instead of 2 s or more.
 constexpr int kSyncThreads = 16;
 
-// True while a cached descriptor still belongs to the file with its name: a
-// replaced or renamed file has a different change time or no name. A second
-// hard link would hide that, so files with several links are reopened.
+// Returns true while a cached descriptor still belongs to the file with its
+// name. A replaced, removed or renamed file has a different change time or no
+// name. A second hard link would hide that, so files with several links are
+// reopened.
 bool IsCurrent(const struct stat& info, const OpenFile& file) {
   return info.st_nlink == 1 && info.st_ctim.tv_sec == file.changed_seconds &&
          info.st_ctim.tv_nsec == file.changed_nanoseconds;
@@ -74,8 +76,8 @@ class FileStore::Writer : public ObjectWriter {
   }
 
   Status Finish(bool sync) override {
-    // Sync the data first: the name must never lead to a file without its
-    // bytes.
+    // The data is synced first, because the name must never lead to a file
+    // without its bytes.
     if (sync) HF_RETURN_IF_ERROR(file_->SyncData());
     HF_RETURN_IF_ERROR(file_->Publish());
     store_->NoteNewName(key_);
@@ -139,7 +141,8 @@ int FileStore::OpenBeneath(int root, const std::string& path, int flags,
 Result<int> FileStore::OpenRoot(bool make) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   std::lock_guard lock(root_mutex_);
-  // Opened once and kept open: the store follows its root when that is renamed.
+  // The root is opened once and kept open, so that the store follows it when it
+  // is renamed.
   if (root_.valid()) return root_.get();
   int error = calls_.Ask("open_root", root_path_);
   if (error == 0) {
@@ -173,7 +176,8 @@ Status FileStore::PathError(int error, std::string_view what,
   if (error != ELOOP && error != EXDEV) {
     return ErrnoStatus(error, what, Describe(key));
   }
-  // Find the link: it ends the shortest part of the path that cannot be opened.
+  // Finds the link: it is the last component of the shortest part of the path
+  // that cannot be opened.
   size_t end = 0;
   while (end != std::string_view::npos) {
     end = key.find('/', end + 1);
@@ -227,7 +231,7 @@ Status FileStore::MakeDirectories(int root, std::string_view directory) {
       return calls_.MakeDirectory(fd.get(), std::string(LastPart(made)),
                                   Describe(made));
     });
-    // Another thread may have created it meanwhile.
+    // Another thread may have created the directory in the meantime.
     if (error != 0 && error != EEXIST) {
       return ErrnoStatus(error, "create directory", Describe(made));
     }
@@ -389,7 +393,8 @@ Status FileStore::Delete(std::string_view key) {
 Status FileStore::SyncOneDirectory(int root, const std::string& directory) {
   UniqueFd fd;
   int error = OpenBeneath(root, directory, O_RDONLY | O_DIRECTORY, fd);
-  // A directory removed since then holds no name that needs to last.
+  // A directory that has been removed since then holds no name that needs to
+  // last.
   if (error == ENOENT) return {};
   if (error == 0) error = calls_.SyncDirectory(fd.get(), Describe(directory));
   if (error == 0) return {};
@@ -434,8 +439,8 @@ Status FileStore::SyncRootParents() {
 }
 
 Status FileStore::SyncNames() {
-  // Exclusive: a concurrent write that finds its directories taken here must
-  // wait until they are synced.
+  // The lock is exclusive: a concurrent write that finds its directories taken
+  // here must wait until they are synced.
   std::lock_guard lock(sync_mutex_);
   const std::vector<std::string> directories = touched_.Take();
   Status status = SyncDirectories(directories);

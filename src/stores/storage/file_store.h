@@ -1,23 +1,28 @@
-// FileStore: a Store in a directory of a POSIX file system; key "a/b" is the
-// file <root>/a/b.
+// FileStore: a Store in a directory of a POSIX file system. The key "a/b" is
+// the file <root>/a/b.
 //
 // The first write creates the root and its parents. The root is opened once and
-// then kept open, so the store follows a directory that is renamed, and after a
-// root is removed a new FileStore is needed. The root's own path may contain
-// symbolic links. Below the root, links are followed only for reading and for
-// parent directories, and never out of the root (InvalidArgument names the
-// link); a write replaces a link, and Delete removes it. Absolute links count
-// as leading out.
+// then kept open, so the store follows its root when the root is renamed. After
+// the root is removed, a new FileStore is needed.
+//
+// The root's own path may contain symbolic links. Below the root, links are
+// followed only for reading and for parent directories, and never out of the
+// root (InvalidArgument names the link). Absolute links count as leading out. A
+// write replaces a link, and Delete removes it.
+//
 // Objects are regular files: a directory or a device under a key is NotFound.
-// Hidden names (new_file.h) are refused for writing.
-// Directories are made on demand with 0777 less the umask, files with 0666 less
-// the umask; no directory is ever removed.
-// Every write makes a new file; an old file of the same name is replaced, never
+// Hidden names (new_file.h) are refused for writing. Directories are made on
+// demand with 0777 less the umask, files with 0666 less the umask. No directory
+// is ever removed.
+//
+// Every write makes a new file. An old file of the same name is replaced, never
 // changed, so its open readers and hard links keep it.
-// Recently read files stay open. Each read notices when its file was replaced,
-// removed or renamed by any process; but if a directory below the root is
+//
+// Recently read files stay open. Each read notices when any process has
+// replaced, removed or renamed its file. But if a directory below the root is
 // renamed, or a link is changed, files that were opened through it before are
 // still read (open_files_max = 0 avoids that).
+//
 // Thread-safety: any thread. Ownership: owns its descriptors. Units: bytes.
 // Errors: store.h and errno_status.h.
 #pragma once
@@ -43,11 +48,13 @@
 namespace holdfast {
 
 struct FileStoreOptions {
-  // Files kept open for reading; 0 opens a file for each read.
+  // The number of files kept open for reading. With 0, each read opens its
+  // file.
   size_t open_files_max = 256;
-  // False resolves paths component by component, as on kernels before 5.6.
+  // If false, paths are resolved component by component, as on kernels before
+  // 5.6.
   bool use_openat2 = true;
-  // For tests: watch or fail system calls.
+  // For tests, which watch or fail system calls.
   FileCalls::Hook hook;
 };
 
@@ -76,7 +83,7 @@ class FileStore : public Store {
   Status Delete(std::string_view key) override;
   Status SyncNames() override;
 
-  // The open file, for callers that read it by its descriptor.
+  // An open file, for callers that read it by its descriptor.
   struct OpenedObject {
     std::shared_ptr<const OpenFile> file;
     uint64_t byte_count;
@@ -86,10 +93,11 @@ class FileStore : public Store {
  private:
   class Writer;
   class SharedWriter;
-  // Follows links that stay beneath the root. Returns 0 or the errno.
+  // Opens `path`, following links that stay beneath the root. Returns 0 or an
+  // errno.
   int OpenBeneath(int root, const std::string& path, int flags, UniqueFd& fd);
-  // The root's descriptor. NotFound when the root is missing and `make` is
-  // false.
+  // Returns the root's descriptor. NotFound if the root is missing and `make`
+  // is false.
   Result<int> OpenRoot(bool make);
   int MakeRoot(const std::string& path);
   // Opens the directory that holds the key.
@@ -100,14 +108,16 @@ class FileStore : public Store {
                 uint64_t offset, std::span<char> target);
   Result<std::unique_ptr<NewFile>> OpenNew(std::string_view key,
                                            const WriteOptions& options);
-  // Called after a name changed: reads must look again, and SyncNames has work.
+  // Called after a name has changed: drops the cached file, and notes work for
+  // SyncNames.
   void NoteNewName(std::string_view key);
-  // Syncs level by level in the given order, many directories of one level
-  // concurrently.
+  // Syncs the directories level by level in the given order, and those of one
+  // level concurrently.
   Status SyncDirectories(std::span<const std::string> directories);
   Status SyncOneDirectory(int root, const std::string& directory);
   Status SyncRootParents();
-  // Status of a failed open, naming the symbolic link that stopped it.
+  // Returns the Status of a failed open, which names the symbolic link that
+  // stopped it.
   Status PathError(int error, std::string_view what, std::string_view key,
                    int root) const;
 
@@ -118,12 +128,12 @@ class FileStore : public Store {
 
   std::mutex root_mutex_;
   UniqueFd root_;
-  // Directories outside the root that hold a name made by MakeRoot and not yet
-  // synced, deepest first.
+  // Directories outside the root in which MakeRoot made a name that is not
+  // synced yet, deepest first.
   std::vector<std::string> root_parents_;
-  // SyncNames locks it exclusively: a write must not report a name as durable
-  // before the directories that SyncNames took are synced. Writes that sync
-  // their own names share it.
+  // SyncNames locks this exclusively, because a write must not report a name as
+  // durable before the directories that SyncNames took are synced. Writes that
+  // sync their own names lock it shared.
   std::shared_mutex sync_mutex_;
 };
 

@@ -54,7 +54,7 @@ struct OneDescriptorFactory {
 INSTANTIATE_TYPED_TEST_SUITE_P(FileOneDescriptor, StoreConformance,
                                OneDescriptorFactory);
 
-// All files below a directory, including hidden ones.
+// Returns all files below a directory, including hidden ones.
 std::set<std::string> FilesBelow(const std::string& path) {
   std::set<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
@@ -65,7 +65,7 @@ std::set<std::string> FilesBelow(const std::string& path) {
   return files;
 }
 
-// Records calls, and fails some.
+// Records the calls, and fails the one that `fail_at` selects.
 struct CallLog {
   FileCalls::Hook Hook() {
     return [this](std::string_view call, std::string_view path) {
@@ -179,7 +179,8 @@ TEST(FileStore, TemporaryFilesOfLivingWritersAreInvisible) {
   EXPECT_THAT(FilesBelow(scratch.path()), IsEmpty());
 }
 
-// Another process, and so another store, replaces what this store has open.
+// Another store, as in another process, replaces files that this store has
+// open.
 TEST(FileStore, SeesReplacementsByOthers) {
   ScratchDirectory scratch;
   FileStore store(scratch.path()), other(scratch.path());
@@ -231,7 +232,8 @@ TEST(FileStore, ManyReadsOpenAFileOnce) {
   EXPECT_THAT(log.Only("open"), ElementsAre("d/k"));
 }
 
-// Such memory is mapped ahead; the bytes around the target must not change.
+// Memory that nobody has touched is mapped ahead. The bytes around the target
+// must not change.
 TEST(FileStore, ReadsIntoMemoryThatNobodyHasTouched) {
   ScratchDirectory scratch;
   FileStore store(scratch.path());
@@ -384,7 +386,7 @@ TEST(FileStore, PermissionsAreReported) {
   ASSERT_EQ(::chmod((scratch / "d").c_str(), 0700), 0);
 }
 
-// The file size limit stops a write half way, like a full disk.
+// The file size limit stops a write halfway, as a full disk would.
 TEST(FileStore, AWriteThatStopsHalfWayLeavesNothing) {
   ScratchDirectory scratch;
   FileStore store(scratch.path());
@@ -602,7 +604,7 @@ TEST(FileStore, ListsManyDirectories) {
   const std::vector<std::string> listing = Listing(store, "");
   EXPECT_EQ(listing.size(), 2u * kDirectoryCount);
   EXPECT_TRUE(std::is_sorted(listing.begin(), listing.end()));
-  // One open per directory, none per file.
+  // The listing opens each directory once, and no file.
   EXPECT_EQ(log.Only("open").size(), 1u + kDirectoryCount);
   log.calls.clear();
   EXPECT_THAT(Listing(store, "p.77/"),

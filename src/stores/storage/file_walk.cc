@@ -40,7 +40,7 @@ class FileWalker {
     UniqueFd fd(
         ::open(full.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow));
     if (!fd.valid()) {
-      // A directory that was removed meanwhile has no files.
+      // A directory that was removed in the meantime has no files.
       if (may_be_gone && errno == ENOENT) return Status();
       return ErrnoStatus(errno, "list", full);
     }
@@ -54,7 +54,7 @@ class FileWalker {
 
   void VisitEntry(int directory, const std::string& parent, const char* name) {
     struct stat info;
-    // Likewise for an entry that was removed meanwhile.
+    // An entry that was removed in the meantime is skipped.
     if (::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
     std::string path = parent.empty() ? name : parent + "/" + name;
     if (S_ISLNK(info.st_mode) && on_link_) on_link_(path);

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Ranges [first, last) of the sorted order, read by one request.
+// The ranges [first, last) of the sorted order, which one request reads.
 struct JoinedRead {
   size_t first = 0;
   size_t last = 0;
@@ -54,8 +54,8 @@ std::vector<JoinedRead> JoinRanges(const std::vector<JoinedRange>& ranges,
 
 Status CheckRanges(const Store& store, const std::vector<JoinedRange>& ranges) {
   for (const JoinedRange& range : ranges) {
-    // offset + byte_count must not overflow below, nor reach kToEnd, which
-    // means "to the end".
+    // offset + byte_count is computed later and must not overflow. byte_count
+    // must not be kToEnd, which means "to the end".
     if (range.byte_count <= kToEnd - range.offset) continue;
     return OutOfRangeError("read " + store.Describe(range.key) +
                            ": the range ends past the largest offset");
@@ -80,7 +80,7 @@ Result<std::vector<Bytes>> ReadJoined(Store& store,
     for (; next < reads.size(); ++next) {
       const JoinedRead& read = reads[next];
       const uint64_t byte_count = read.end - read.offset;
-      // A batch bounds memory, not the number of requests. A single range
+      // The batch bounds memory, not the number of requests. A single range
       // always fits.
       if (next > begin && batch_bytes + byte_count > options.batch_bytes_max) {
         break;

@@ -1,5 +1,5 @@
-// ReadJoined: reads many small ranges of a store with latency, joining
-// neighbours into one read.
+// ReadJoined reads many small ranges from a store with latency. It joins
+// neighboring ranges into one read.
 //
 // Thread-safety: any thread. Ownership: borrows the store; each result shares
 // the memory of its joined read. Units: bytes.
@@ -21,15 +21,15 @@ struct JoinedRange {
 };
 
 struct JoinOptions {
-  // Gaps up to this size are read through.
+  // Gaps of at most this size between two ranges are read as well.
   uint64_t gap_bytes_max = 1'000'000;
-  // The largest joined read; a longer range is read by itself.
+  // The largest joined read. A longer range is read separately.
   uint64_t joined_bytes_max = 8 << 20;
   // Bounds the bytes of one batch.
   uint64_t batch_bytes_max = 64 << 20;
 };
 
-// The bytes of each range, in the order given. Ranges may overlap.
+// Returns the bytes of each range, in the given order. Ranges may overlap.
 Result<std::vector<Bytes>> ReadJoined(Store& store,
                                       const std::vector<JoinedRange>& ranges,
                                       const JoinOptions& options = {});

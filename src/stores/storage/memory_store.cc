@@ -79,7 +79,7 @@ Status MemoryStore::ReadInto(std::string_view key, uint64_t offset,
 Status MemoryStore::List(
     std::string_view prefix,
     const std::function<Status(std::string_view, const ObjectInfo&)>& fn) {
-  // Collect first, so that fn may call this store.
+  // Collects the objects first, so that `fn` may call this store.
   std::vector<std::pair<std::string, ObjectInfo>> found;
   {
     std::lock_guard lock(mutex_);

@@ -1,10 +1,10 @@
-// MemoryStore: a Store in this process's memory, used in tests in place of a
-// disk, and as the destination of small in-memory work.
+// MemoryStore: a Store in this process's memory. Tests use it instead of a
+// disk, and other code uses it for small amounts of data.
 //
-// Reads copy nothing: they share the object's immutable bytes, which survive
+// Reads copy nothing: they share the object's immutable bytes, which stay valid
 // when the object is replaced or deleted.
 // Thread-safety: any thread. Ownership: owns its objects. Units: bytes.
-// Errors: as in store.h; ResourceExhausted when memory is short.
+// Errors: as in store.h; ResourceExhausted if memory is short.
 #pragma once
 
 #include <functional>

@@ -39,12 +39,12 @@ bool IsTempName(std::string_view name) {
          std::all_of(hex.begin(), hex.end(), IsHexDigit);
 }
 
-// Returns at most `byte_count_max` bytes, without cutting a UTF-8 character:
-// some file systems refuse names that are not UTF-8.
+// Returns at most the first `byte_count_max` bytes, without cutting a UTF-8
+// character in half, because some file systems refuse names that are not UTF-8.
 std::string_view CutName(std::string_view name, size_t byte_count_max) {
   if (name.size() <= byte_count_max) return name;
   size_t end = byte_count_max;
-  // Bytes 10xxxxxx continue a character.
+  // Bytes of the form 10xxxxxx continue a character.
   while (end > 0 && (name[end] & 0xC0) == 0x80) --end;
   return name.substr(0, end);
 }
@@ -65,7 +65,7 @@ std::optional<struct stat> FileAt(int directory, const std::string& name) {
   return info;
 }
 
-// A file that replaces another stays readable for the same users. Returns 0 or
+// Keeps a file that replaces another readable for the same users. Returns 0 or
 // an errno.
 int KeepAccess(const std::optional<struct stat>& replaced, int fd) {
   return replaced ? KeepAccessOf(*replaced, fd) : 0;
@@ -104,7 +104,8 @@ NewFile::NewFile(const FileCalls* calls, UniqueFd directory, std::string name,
 
 NewFile::~NewFile() {
   if (!removed_if_dropped_) return;
-  // Bypasses the hook: a test that fails every call still expects no leftover.
+  // This bypasses the hook, because even a test that fails every call expects
+  // no leftover.
   (void)::unlinkat(directory_.get(), grown_name_.c_str(), 0);
 }
 
@@ -125,7 +126,7 @@ Status NewFile::OpenInPlace() {
   grown_name_ = name_;
   std::optional<struct stat> replaced;
   int error = calls_->CreateFile(directory_.get(), name_, path_, fd_);
-  // A second round is needed only when others create the same name at the same
+  // A second round is needed only if others create the same name at the same
   // time.
   for (int i = 0; i < kNameAttemptsMax && error == EEXIST; ++i) {
     if (must_create_) break;
@@ -178,8 +179,8 @@ Status NewFile::SyncData() {
 
 Status NewFile::Publish() {
   HF_RETURN_IF_ERROR(CheckLive());
-  // Dead even if the rename fails: the caller cannot know which name the file
-  // has, and must not write to it again.
+  // The file is dead even if the rename fails: the caller cannot know which
+  // name the file has, and must not write to it again.
   dead_ = true;
   if (grown_name_ != name_) {
     const int error = calls_->Rename(directory_.get(), grown_name_, name_,

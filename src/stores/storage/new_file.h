@@ -1,11 +1,12 @@
-// NewFile: a file under construction. It grows under a hidden name in its
-// target's directory and takes the target's name in one step when it is
-// complete. Where no reader can look yet, it grows under its final name, which
-// saves a rename.
+// NewFile: a file that is being written. It grows under a hidden name in its
+// target's directory, and takes the target's name in one step when it is
+// complete. In a directory that no reader can see yet, it grows under its final
+// name, which saves a rename.
 //
-// Hidden names are ".<name>.holdfast-tmp.<16 hex digits>", with the name cut so
-// that the total fits 255 bytes. No listing shows them. The destructor removes
-// a file that was not published, so only a killed process leaves any behind.
+// Hidden names are ".<name>.holdfast-tmp.<16 hex digits>", with <name> cut so
+// that the total fits in 255 bytes. No listing shows them. The destructor
+// removes a file that was not published, so only a killed process leaves any
+// behind.
 // Thread-safety: WriteAt from any thread; the rest from one thread at a time.
 // Ownership: owns its descriptors; borrows the FileCalls. Units: bytes.
 // Errors: as errno_status.h, with the target's path.
@@ -24,19 +25,19 @@
 
 namespace holdfast {
 
-// `random` becomes the hex digits.
+// Returns the hidden name for `name`, with `random` as its hex digits.
 std::string TempName(std::string_view name, uint64_t random);
-// True for names that no listing shows: those of TempName, and those ending in
-// "__lock", which TensorStore's file driver uses for its locks.
+// Returns true for names that no listing shows: those of TempName, and those
+// ending in "__lock", which TensorStore's file driver uses for its locks.
 bool IsHiddenName(std::string_view name);
 
 class NewFile {
  public:
   enum class Growth : uint8_t { kHidden, kInPlace };
 
-  // `name` is the final name in `directory`; `path` is for messages. With
-  // kInPlace, an existing file of that name is removed first, or with
-  // `must_create` is AlreadyExists.
+  // Creates the file. `name` is its final name in `directory`; `path` is for
+  // messages. With kInPlace, an existing file of that name is removed first;
+  // with `must_create` it is AlreadyExists instead.
   static Result<std::unique_ptr<NewFile>> Create(
       const FileCalls* calls, UniqueFd directory, std::string_view name,
       std::string path, Growth growth, bool must_create);
@@ -48,9 +49,10 @@ class NewFile {
   // See FileCalls::StartWriteback.
   void StartWriteback(uint64_t offset, uint64_t byte_count);
   // Waits until all bytes are on stable storage. A failure is final: the kernel
-  // may have dropped the bytes, and a second sync would succeed.
+  // may have dropped the bytes, and a second sync would falsely succeed.
   Status SyncData();
-  // AlreadyExists if `must_create` was set and the target exists.
+  // Gives the file its final name. AlreadyExists if `must_create` was set and
+  // the target exists.
   Status Publish();
 
  private:
@@ -58,7 +60,8 @@ class NewFile {
           std::string path, bool must_create);
   Status OpenHidden();
   Status OpenInPlace();
-  // Records the failure: the file can no longer be published.
+  // Records the failure and returns its Status. The file can no longer be
+  // published.
   Status Fail(int error, std::string_view what);
   Status CheckLive() const;
 
@@ -67,11 +70,11 @@ class NewFile {
   const std::string name_;
   const std::string path_;
   const bool must_create_;
-  std::string grown_name_;  // hidden, or name_ itself
+  std::string grown_name_;  // a hidden name, or name_ itself
   UniqueFd fd_;
   bool removed_if_dropped_ = false;
   std::atomic<bool> dead_{false};
-  std::atomic<int> error_{0};  // the system's errno that made it dead
+  std::atomic<int> error_{0};  // the errno that set dead_
 };
 
 }  // namespace holdfast

@@ -8,8 +8,8 @@ namespace {
 constexpr std::string_view kFiles[] = {
     ".DS_Store", ".apdisk",     ".directory",  ".localized",
     "Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini"};
-// The second half of a file on the Mac's Finder; files that were removed while
-// open, on NFS, FUSE and SMB.
+// macOS keeps the second half of a file under "._". The other prefixes are of
+// files that were removed while open, on NFS, FUSE and SMB.
 constexpr std::string_view kFilePrefixes[] = {"._", ".nfs", ".fuse_hidden",
                                               ".smbdelete"};
 constexpr std::string_view kDirectories[] = {

@@ -1,8 +1,8 @@
 // Files that systems leave in any directory and that no user made on purpose:
-// notes of a desktop, a file server or a notebook about the files next to them.
-// No listing of a directory shows them, so they neither turn a directory into a
-// checkpoint nor keep it from being replaced; they are removed with it, and are
-// not copied.
+// what a desktop, a file server or a notebook records about the files next to
+// them. No directory listing shows them. They neither make a directory a
+// checkpoint nor keep the directory from being replaced. They are removed with
+// the directory, and are not copied.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace holdfast {
 
-// ".DS_Store", "._name", ".nfs0123", "Thumbs.db".
+// True for names like ".DS_Store", "._name", ".nfs0123" and "Thumbs.db".
 bool IsNobodysFile(std::string_view name);
-// ".ipynb_checkpoints", "@eaDir", "lost+found".
+// True for names like ".ipynb_checkpoints", "@eaDir" and "lost+found".
 bool IsNobodysDirectory(std::string_view name);
-// True if the path's name, or any directory it is in, is such a file or
-// directory.
+// Returns true if the path's last part is such a file or directory, or if it is
+// in such a directory.
 bool IsNobodysPath(std::string_view path);
 
 }  // namespace holdfast

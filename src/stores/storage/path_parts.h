@@ -1,4 +1,4 @@
-// Text operations on keys and file system paths, without any I/O.
+// String operations on keys and file-system paths, without any I/O.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once
@@ -9,17 +9,17 @@
 
 namespace holdfast {
 
-// "a/b" of the key "a/b/c"; "" of "a".
+// Returns "a/b" for the key "a/b/c", and "" for "a".
 std::string_view ParentKey(std::string_view key);
-// "c" of the key "a/b/c".
+// Returns "c" for the key "a/b/c".
 std::string_view LastPart(std::string_view key);
-// How many parts: 3 of "a/b/c", 0 of "".
+// Returns the number of parts: 3 for "a/b/c", 0 for "".
 size_t PartCount(std::string_view key);
 
-// "/a" of "/a//"; "/" stays.
+// Returns "/a" for "/a//", and "/" for "/".
 std::string WithoutTrailingSlashes(std::string path);
-// The directory that holds a path without trailing slashes: "/a" of "/a/b", "/"
-// of "/a" and of "/", "." of "a".
+// Returns the directory that holds a path without trailing slashes: "/a" for
+// "/a/b", "/" for "/a" and for "/", "." for "a".
 std::string ParentPath(const std::string& path);
 
 }  // namespace holdfast

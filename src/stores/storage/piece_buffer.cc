@@ -50,7 +50,7 @@ Result<Bytes> PieceBuffer::Join(std::string_view place) const {
   std::lock_guard lock(mutex_);
   if (runs_.size() == 1 && runs_[0].offset == 0) return runs_[0].bytes;
   HF_ASSIGN_OR_RETURN(Buffer buffer, Allocate(byte_count_, place));
-  // Bytes that no piece covers are zeros, as in a file with holes.
+  // Bytes that no piece covers are zero, as in a file with holes.
   if (byte_count_ > 0) std::memset(buffer.data(), 0, byte_count_);
   for (const Run& run : runs_) {
     std::memcpy(buffer.data() + run.offset, run.bytes.data(), run.bytes.size());

@@ -2,8 +2,8 @@
 // from any thread, and joins them into one Bytes. The memory store and the
 // fault store build their objects with it.
 //
-// Thread-safety: Add from any thread; Join from one thread, without any Add
-// meanwhile.
+// Thread-safety: Add from any thread; Join from one thread while no Add is
+// running.
 // Ownership: owns copies of the pieces. Units: bytes.
 // Errors: ResourceExhausted when memory is short.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// One contiguous copy of the pieces. `place` is for messages.
+// Returns one contiguous copy of the pieces. `place` is for messages.
 Result<Bytes> JoinPieces(std::span<const std::string_view> pieces,
                          std::string_view place);
 
@@ -28,7 +28,7 @@ class PieceBuffer {
   // Copies `pieces`, one after the other, to `offset`.
   Status Add(uint64_t offset, std::span<const std::string_view> pieces,
              std::string_view place);
-  // The complete object; bytes that no piece covers are zero.
+  // Returns the complete object. Bytes that no piece covers are zero.
   Result<Bytes> Join(std::string_view place) const;
 
  private:

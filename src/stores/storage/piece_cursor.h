@@ -1,5 +1,5 @@
-// PieceCursor: walks a list of pieces as scatter-gather vectors, however short
-// the system's writes are. It does no I/O, so short writes can be tested
+// PieceCursor: walks a list of pieces as scatter-gather vectors, and continues
+// after short writes. It does no I/O, so that short writes can be tested
 // without a disk.
 //
 // Thread-safety: one thread. Ownership: borrows the pieces. Units: bytes.
@@ -22,12 +22,12 @@ class PieceCursor {
   // leaving out empty pieces. Returns how many vectors are used; 0 only at the
   // end.
   size_t Fill(std::span<iovec> vectors, size_t byte_count_max) const;
-  // Notes that `byte_count` of the bytes last filled were written.
+  // Notes that the first `byte_count` bytes of the last Fill have been written.
   void Advance(size_t byte_count);
 
  private:
   std::span<const std::string_view> pieces_;
-  size_t done_bytes_ = 0;  // of pieces_.front()
+  size_t done_bytes_ = 0;  // in pieces_.front()
 };
 
 }  // namespace holdfast

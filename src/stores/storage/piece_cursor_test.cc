@@ -10,7 +10,8 @@
 namespace holdfast {
 namespace {
 
-// Moves everything through the cursor; each "write" takes a random amount.
+// Moves everything through the cursor and returns it. Each "write" takes a
+// random number of bytes.
 std::string Drain(const std::vector<std::string_view>& pieces,
                   size_t vectors_max, size_t bytes_max, std::mt19937& random) {
   PieceCursor cursor(pieces);

@@ -12,8 +12,7 @@ namespace holdfast {
 
 Result<std::unique_ptr<PositionedFile>> PositionedFile::Open(
     std::string path, uint64_t byte_count, bool keep) {
-  // O_NOFOLLOW, so that a link planted under the name cannot redirect the
-  // write.
+  // O_NOFOLLOW keeps a link planted under the name from redirecting the write.
   const int flags =
       O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (keep ? 0 : O_EXCL);
   UniqueFd fd(::open(path.c_str(), flags, 0666));

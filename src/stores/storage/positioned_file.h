@@ -1,8 +1,8 @@
-// PositionedFile: a file of known size that many threads write concurrently,
-// each its own ranges, and that a later run may continue.
+// PositionedFile: a file of known size. Many threads write it concurrently,
+// each its own ranges, and a later run may continue it.
 //
-// Unlike an ObjectWriter it has its final name from the start: it is for
-// directories that are not complete yet.
+// Unlike an ObjectWriter's file, it has its final name from the start, so it
+// must be in a directory that is not complete yet.
 // Thread-safety: WriteAt from any thread; everything else from one thread at a
 // time.
 // Units: bytes. Errors: errno_status.h, with the path.
@@ -22,9 +22,9 @@ namespace holdfast {
 
 class PositionedFile {
  public:
-  // Creates the file; with `keep` an existing one is opened instead. It then
-  // has byte_count bytes, and new bytes are zero. FailedPrecondition if the
-  // name belongs to anything but a regular file.
+  // Creates the file; with `keep`, an existing file is opened instead. Makes
+  // its size `byte_count`; new bytes are zero. FailedPrecondition if the name
+  // belongs to anything but a regular file.
   static Result<std::unique_ptr<PositionedFile>> Open(std::string path,
                                                       uint64_t byte_count,
                                                       bool keep);

@@ -12,7 +12,8 @@
 
 namespace holdfast {
 
-// The result of `parse` for the object; nullopt when it is missing.
+// Returns the result of `parse` for the object; nullopt if the object is
+// missing.
 template <typename T>
 Result<std::optional<T>> ReadIfThere(Store& store, std::string_view key,
                                      Result<T> (*parse)(std::string_view)) {
@@ -24,7 +25,7 @@ Result<std::optional<T>> ReadIfThere(Store& store, std::string_view key,
   return std::optional<T>(std::move(parsed).value());
 }
 
-// Like ReadIfThere; T() when it is missing.
+// Like ReadIfThere, but returns T() if the object is missing.
 template <typename T>
 Result<T> ReadOrEmpty(Store& store, std::string_view key,
                       Result<T> (*parse)(std::string_view)) {

@@ -1,5 +1,5 @@
-// ReadOnlyStore: the half of a Store that refuses to write, for stores that
-// show other stores' objects.
+// ReadOnlyStore: a base class for stores that show other stores' objects. It
+// refuses every write.
 //
 // Thread-safety, ownership, units: as Store.
 // Errors: Unimplemented from every method that would write, or what Refusal
@@ -27,7 +27,7 @@ class ReadOnlyStore : public Store {
  protected:
   virtual Status Refusal(std::string_view key) const {
     return UnimplementedError("write " + Describe(key) +
-                              ": this store is only read");
+                              ": this store is read-only");
   }
 };
 

@@ -18,7 +18,8 @@ bool MayLackLinks(int error) {
          error == EOPNOTSUPP || error == EXDEV;
 }
 
-// Reserves the name with an empty file, which the rename replaces.
+// Reserves the name `target` with an empty file, which the rename then
+// replaces.
 int RenameOverOwnFile(int directory, const char* source, const char* target) {
   {
     const UniqueFd taken(::openat(
@@ -54,7 +55,7 @@ int RenameDirectoryNew(int directory, const char* source, const char* target) {
 
 int RenameWithFlags(int directory, const char* source, const char* target,
                     unsigned flags) {
-#ifdef __GLIBC__  // also where tests of crashes see the call
+#ifdef __GLIBC__  // crash tests intercept this call
   return ::renameat2(directory, source, directory, target, flags);
 #else
   return static_cast<int>(
@@ -63,7 +64,7 @@ int RenameWithFlags(int directory, const char* source, const char* target,
 }
 
 bool MayLackRenameFlags(int error) {
-  // Some seccomp filters return EPERM for calls that they do not support.
+  // Some seccomp filters return EPERM for calls that they do not allow.
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP ||
          error == EPERM;
 }

@@ -7,8 +7,9 @@
 namespace holdfast::local {
 namespace {
 
-// Where there are no locks, a reader that finds nothing at the name between the
-// renames of ReplaceDirectory may give it back to the old directory.
+// On file systems without locks, a reader that finds nothing at the name
+// between the renames of ReplaceDirectory may give the name back to the old
+// directory.
 constexpr int kReplaceAttempts = 100;
 
 }  // namespace
@@ -30,7 +31,7 @@ Result<std::string> ReplaceDirectory(const std::string& source,
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(aside));
     if (kind != PathKind::kMissing) break;
   }
-  // Each call does nothing if the names are as before.
+  // Undoes the renames. Each call does nothing if the names are as before.
   (void)PublishDirectory(to, from);
   (void)PublishDirectory(aside, to);
   return published;

@@ -1,4 +1,4 @@
-// Gives one directory the name of another, which is kept.
+// Gives one directory the name of another directory, and keeps the other one.
 //
 // Thread-safety: any thread. Ownership: none.
 // Errors: NotFound, AlreadyExists (something is at `aside`), Unimplemented (the
@@ -13,10 +13,12 @@ namespace holdfast::local {
 
 // Gives the directory `source` the name of the directory `target`, durably.
 // Returns the new path of the old directory: `source`, or `aside` on file
-// systems that cannot exchange names. There nothing may exist at `aside`, and
-// two renames are made: between them nothing is at `target`, and both
-// directories have names. If it fails after a rename ("sync directory"), the
-// names may have changed; otherwise they are as before.
+// systems that cannot exchange names.
+//
+// On such file systems nothing may exist at `aside`, and two renames are made.
+// Between them nothing is at `target`, and both directories have names. If the
+// call fails after a rename ("sync directory"), the names may have changed;
+// otherwise they are as before.
 Result<std::string> ReplaceDirectory(const std::string& source,
                                      const std::string& target,
                                      const std::string& aside);

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kPartBytesMax = 255;
 constexpr size_t kQuotedBytesMax = 120;
 
-// A key as it may appear in a message: control bytes escaped, long tails cut.
+// Returns a key in quotes for messages: control bytes are escaped, and long
+// keys are cut.
 std::string Quote(std::string_view key) {
   std::string quoted = "\"";
   for (unsigned char c : key.substr(0, kQuotedBytesMax)) {

@@ -12,8 +12,8 @@ void TouchedDirectories::Touch(std::string_view directory) {
 }
 
 void TouchedDirectories::TouchLocked(std::string_view directory) {
-  // All parents of an entry are also entries, so the first one found ends the
-  // walk.
+  // All parents of an entry are also entries, so the walk ends at the first
+  // entry found.
   while (touched_.find(directory) == touched_.end()) {
     touched_.emplace(directory, false);
     if (directory.empty()) return;
@@ -24,8 +24,8 @@ void TouchedDirectories::TouchLocked(std::string_view directory) {
 int TouchedDirectories::MakeInside(std::string_view directory,
                                    const std::function<int()>& make) {
   std::lock_guard lock(mutex_);
-  // Under the lock: no thread may find the new directory before it is noted
-  // here.
+  // `make` runs under the lock: no thread may find the new directory before it
+  // is noted here.
   const int error = make();
   if (error != 0) return error;
   TouchLocked(directory);
@@ -42,7 +42,8 @@ std::vector<std::string> TouchedDirectories::Take() {
   std::vector<std::string> directories;
   directories.reserve(taken.size());
   for (auto& [directory, made] : taken) directories.push_back(directory);
-  // Deepest first: a name is durable only when its directory is durable.
+  // The deepest directories come first: a name is durable only when its
+  // directory is durable.
   std::stable_sort(directories.begin(), directories.end(),
                    [](const std::string& a, const std::string& b) {
                      return PartCount(a) > PartCount(b);
@@ -54,7 +55,8 @@ void TouchedDirectories::PutBack(std::span<const std::string> directories) {
   std::lock_guard lock(mutex_);
   for (const std::string& directory : directories) {
     TouchLocked(directory);
-    // Take cleared this flag. If it was false, setting it costs one sync.
+    // Take has cleared this flag. If it was false before, setting it costs one
+    // extra sync.
     touched_[directory] = true;
   }
 }

@@ -1,7 +1,7 @@
 // TouchedDirectories: records which directories below a root hold names that
 // are not yet durable. It does no I/O; FileStore::SyncNames uses it.
 //
-// A directory is named by its path relative to the root; the root is "".
+// A directory's name is its path relative to the root; the root is "".
 // Thread-safety: any thread. Call Touch after the name was made, so that a sync
 // that starts afterwards covers it.
 #pragma once
@@ -18,29 +18,30 @@ namespace holdfast {
 
 class TouchedDirectories {
  public:
-  // Notes that a file's name in `directory` changed. Its parents up to the root
-  // count as touched too: another process may have made them and not synced
-  // them.
+  // Notes that a file's name in `directory` changed. The directory's parents up
+  // to the root count as touched too, because another process may have made
+  // them without syncing them.
   void Touch(std::string_view directory);
   // Calls `make`, which makes a directory inside `directory` and returns 0 or
-  // an errno, and notes its success before any thread can call Take or ChainOf.
-  // A thread that finds the new directory therefore also finds it noted.
+  // an errno. A success is noted before any thread can call Take or ChainOf, so
+  // a thread that finds the new directory also finds it noted here.
   int MakeInside(std::string_view directory, const std::function<int()>& make);
 
   // Returns all touched directories, deepest first, then in byte order, and
   // forgets them.
   std::vector<std::string> Take();
-  // Notes directories again that are still not durable after a failed sync.
+  // Adds directories back that are still not durable after a failed sync.
   void PutBack(std::span<const std::string> directories);
-  // The directories to sync, deepest first, to make a name in `directory`
-  // durable: itself and each parent in which this store made a directory.
+  // Returns the directories to sync, deepest first, to make a name in
+  // `directory` durable: `directory` itself and each parent in which this store
+  // made a directory.
   std::vector<std::string> ChainOf(std::string_view directory) const;
 
  private:
   void TouchLocked(std::string_view directory);
 
   mutable std::mutex mutex_;
-  // Value: whether this store made a directory inside.
+  // The value says whether this store made a directory inside.
   std::map<std::string, bool, std::less<>> touched_;
 };
 

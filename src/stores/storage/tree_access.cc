@@ -22,12 +22,14 @@ constexpr uint32_t kAccessBits = 0777;
 constexpr uint32_t kOthersBits = 0077;
 constexpr uint32_t kReadBits = 0444;
 
-// Users who may read a file may enter the directory that is made from it.
+// Returns the permissions of a directory made from a file: users who may read
+// the file may also enter the directory.
 uint32_t DirectoryBitsOfFile(uint32_t bits) {
   return bits | ((bits & kReadBits) >> 2);
 }
 
-// Users who may not enter the directory cannot read a file in it.
+// Returns the permissions of a file in a directory: users who may not enter the
+// directory cannot access the file.
 uint32_t FileBitsInDirectory(uint32_t bits, uint32_t directory_bits) {
   uint32_t entered = 0;
   for (const uint32_t one : {0100u, 0010u, 0001u}) {
@@ -48,8 +50,8 @@ void NarrowBy(const std::string& path, bool is_directory, TreeAccess& access) {
   }
 }
 
-// The permissions that the umask gives a new directory. Calling umask() would
-// change the umask for other threads.
+// Returns the permissions that the umask gives a new directory. It reads them
+// from /proc, as calling umask() would change the umask for other threads.
 uint32_t NewDirectoryBits() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -66,7 +68,8 @@ uint32_t NewDirectoryBits() {
 // Returns 0 or an errno.
 int SetAccess(int fd, const struct stat& info, uint32_t bits, gid_t group) {
   if (group != info.st_gid && ::fchown(fd, -1, group) != 0) {
-    // The group that it has instead gets the permissions of others.
+    // The group cannot be set, so the group that the file has instead gets the
+    // permissions of others.
     bits &= ~0070u | ((bits & 0007) << 3);
   }
   const uint32_t mode = (info.st_mode & 07777 & ~kAccessBits) | bits;
@@ -89,7 +92,8 @@ std::optional<TreeAccess> AccessOfTree(const std::string& path) {
     return access;
   }
   access.top_bits = access.directory_bits = bits;
-  // A tree that cannot be listed is bounded by the directory itself.
+  // For a tree that cannot be listed, only the bits of the directory itself
+  // count.
   const auto tree = local::ListTree(path);
   if (!tree.ok()) return access;
   for (const std::string& name : tree->directories) {
@@ -124,11 +128,11 @@ uint32_t AccessRule::BitsOf(uint32_t bits, bool is_directory,
                             bool is_top) const {
   const auto of = [&](const TreeAccess& access) {
     if (is_directory) return is_top ? access.top_bits : access.directory_bits;
-    // A file by itself has lost the protection of its directory.
+    // A single file no longer has the protection of its directory.
     return is_top ? FileBitsInDirectory(access.file_bits, access.top_bits)
                   : access.file_bits;
   };
-  // The directory was closed while it was being written.
+  // CloseWhileItGrows has closed the directory while it was being written.
   const bool was_closed = is_directory && is_top && (bits & kOthersBits) == 0;
   if (was_closed) bits = NewDirectoryBits();
   if (kept_ && (is_directory || kept_->has_files)) bits = of(*kept_);
@@ -158,7 +162,7 @@ Status AccessRule::CloseWhileItGrows(const std::string& path) const {
   if (::lstat(path.c_str(), &info) != 0) {
     return ErrnoStatus(errno, "look at permissions of", path);
   }
-  // A new directory inside one with this bit inherits its group.
+  // A new directory inside a directory with this bit inherits its group.
   return local::SetPermissions(path, (info.st_mode & S_ISGID) | 0700);
 }
 
@@ -195,7 +199,8 @@ Status AccessRule::Apply(const std::string& path, bool sync) const {
     for (const std::string& name : tree.files) {
       HF_RETURN_IF_ERROR(ApplyTo(path + "/" + name, false, sync));
     }
-    // Deepest first: directories are not entered again after the change.
+    // The deepest directories come first, because it may be impossible to enter
+    // a directory after its change.
     for (const std::string& name : tree.directories) {
       HF_RETURN_IF_ERROR(ApplyTo(path + "/" + name, false, sync));
     }

@@ -26,7 +26,7 @@ class TreeAccessTest : public ::testing::Test {
     fs::remove_all(root_);
   }
 
-  // A directory that holds a file and a directory with a file.
+  // Makes a directory that holds a file, and a directory with another file.
   std::string Make(const std::string& name, uint32_t directories,
                    uint32_t files) {
     const std::string path = root_ + "/" + name;
@@ -88,7 +88,7 @@ TEST_F(TreeAccessTest, NothingIsDoneWhereNothingIsThere) {
   EXPECT_TRUE(AccessRule::Of("", {"s3://bucket/run"}).is_plain());
 }
 
-// A directory without files says nothing about files.
+// A directory without files does not determine the permissions of files.
 TEST_F(TreeAccessTest, AnEmptyDirectoryIsReplaced) {
   fs::create_directories(root_ + "/empty");
   fs::permissions(root_ + "/empty", fs::perms(0700));
@@ -97,7 +97,7 @@ TEST_F(TreeAccessTest, AnEmptyDirectoryIsReplaced) {
   ExpectModes(made, 0700, 0644);
 }
 
-// A file by itself has lost the protection of its directory.
+// A single file no longer has the protection of its directory.
 TEST_F(TreeAccessTest, AFileThatWasInAClosedDirectory) {
   const std::string source = Make("source", 0710, 0644);
   const std::string file = root_ + "/file";
@@ -110,7 +110,7 @@ TEST_F(TreeAccessTest, AFileThatWasInAClosedDirectory) {
   ExpectModes(made, 0750, 0640);
 }
 
-// Another name of a file may belong to someone else.
+// A file with several names may also belong to someone else.
 TEST_F(TreeAccessTest, LinksAreLeftAlone) {
   const std::string made = Make("new", 0755, 0644);
   fs::create_hard_link(made + "/f", root_ + "/other");

@@ -1,7 +1,7 @@
 // UniqueFd: a file descriptor that closes itself.
 //
-// Thread-safety: one owner. Errors: close() errors are ignored; a writer that
-// cares syncs first.
+// Thread-safety: one owner. Errors: those of close() are ignored; a writer that
+// needs to know syncs first.
 #pragma once
 
 #include <unistd.h>

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the bucket or host begins; npos when `path` is not a URL.
+// Returns where the bucket or host begins; npos if `path` is not a URL.
 size_t AuthorityStart(std::string_view path) {
   const size_t colon = path.find("://");
   if (colon == std::string_view::npos || colon == 0) return colon;
@@ -30,7 +30,7 @@ struct UrlParts {
   std::string_view query;  // "?…", or ""
 };
 
-// The number of names after "hf://" that belong to the repository.
+// Returns the number of names after "hf://" that belong to the repository.
 int HubNameCount(std::string_view names) {
   const bool has_kind =
       names.starts_with("datasets/") || names.starts_with("spaces/");
@@ -43,12 +43,12 @@ int HubNameCount(std::string_view names) {
   if (begin == std::string_view::npos) return count;
   const std::string_view name =
       names.substr(begin, names.find('/', begin) - begin);
-  // Only these revisions are written with slashes: refs/pr/1.
+  // Only revisions like refs/pr/1 are written with slashes.
   if (name.ends_with("@refs")) count += 2;
   return count;
 }
 
-// Where the root of the URL ends, at most at `end`.
+// Returns where the URL's root ends, at most `end`.
 size_t RootEnd(std::string_view url, size_t start, size_t end) {
   const std::string_view inside = url.substr(start, end - start);
   size_t slash = inside.find('/');

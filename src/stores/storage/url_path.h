@@ -1,4 +1,4 @@
-// Recognises URLs, and does path arithmetic for both paths and URLs.
+// Recognizes URLs, and splits and normalizes paths and URLs alike.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once
@@ -8,24 +8,27 @@
 
 namespace holdfast {
 
-// "scheme://…" with a scheme of letters, digits, '+', '-', '.'.
+// Returns true for "scheme://…" with a scheme of letters, digits, '+', '-' and
+// '.'.
 bool IsUrl(std::string_view path);
-// "gs" of "gs://b/x", in lower case; "" if `path` is not a URL.
+// Returns "gs" for "gs://b/x", in lower case; "" if `path` is not a URL.
 std::string UrlScheme(std::string_view path);
-// The root of a URL's path: "gs://b" of "gs://b/x"; for a model hub, everything
-// that names the repository and its revision: "hf://org/model@main",
-// "hf://datasets/org/name@refs/pr/1". "" if `url` is not a URL.
+// Returns the root of a URL: "gs://b" for "gs://b/x". For a model hub, the root
+// includes everything that names the repository and its revision:
+// "hf://org/model@main", "hf://datasets/org/name@refs/pr/1". "" if `url` is not
+// a URL.
 std::string UrlRoot(std::string_view url);
 
-// Begins with '/', or is a URL.
+// Returns true if `path` begins with '/' or is a URL.
 bool IsAbsoluteOrUrl(std::string_view path);
 
-// Absolute, and without "." and "..", double and trailing slashes; symbolic
-// links stay. A URL keeps its root and its query; ".." never leaves the root.
+// Returns the absolute path without ".", "..", double and trailing slashes;
+// symbolic links are not resolved. A URL keeps its root and its query, and ".."
+// never leaves the root.
 std::string AbsolutePath(const std::string& path);
-// The last part: "x" of "/a/x" and of "gs://b/x"; "" of "gs://b".
+// Returns the last part: "x" for "/a/x" and "gs://b/x", "" for "gs://b".
 std::string FileNameOf(std::string_view path);
-// "/a" of "/a/x", "gs://b" of "gs://b/x" and of itself.
+// Returns "/a" for "/a/x", and "gs://b" for both "gs://b/x" and "gs://b".
 std::string ParentDirectory(std::string_view path);
 
 }  // namespace holdfast

@@ -1,6 +1,6 @@
 // WritebackWindow: decides when a growing file has enough new bytes that the
-// kernel should start writing them to disk, so that the sync at the end has
-// little left to wait for. It does no I/O.
+// kernel should start writing them to disk. The sync at the end then has little
+// left to wait for. It does no I/O.
 //
 // Thread-safety: any thread. Units: bytes.
 #pragma once
@@ -22,9 +22,9 @@ class WritebackWindow {
   explicit WritebackWindow(uint64_t window_bytes)
       : window_bytes_(window_bytes) {}
 
-  // Notes that `byte_count` bytes at `offset` were written. Returns the range
-  // around all bytes noted since the last returned range, once they fill the
-  // window.
+  // Notes that `byte_count` bytes at `offset` were written. Once the bytes
+  // noted since the last returned range fill the window, returns the range that
+  // contains them all.
   std::optional<Range> Note(uint64_t offset, uint64_t byte_count) {
     std::lock_guard lock(mutex_);
     begin_ = noted_bytes_ == 0 ? offset : std::min(begin_, offset);

@@ -101,7 +101,7 @@ Status TooMuchToPlayError(const GoodputModel& model,
                 model.simulated_seconds / costs.period_seconds,
                 model.simulated_seconds * costs.failures_per_second());
   return InvalidArgumentError(
-      "goodput: simulated_seconds: too much to play (" + std::string(text) +
+      "goodput: simulated_seconds: too much to simulate (" + std::string(text) +
       ", want at most " + std::to_string(kGoodputWorkMax / kGoodputEventWork) +
       ", with copies that keep up): want less of it, or more of "
       "host_mtbf_seconds, domain_mtbf_seconds, step_seconds, local_every, "
@@ -114,9 +114,9 @@ GoodputCosts CostsOf(const GoodputModel& model, const GoodputPolicy& policy) {
   const double m = static_cast<double>(policy.parity_shards);
   GoodputCosts costs;
   costs.member_bytes = model.state_bytes / hosts;
-  // Each host writes its part and its parity, and receives, for every parity
-  // block that it keeps, the n blocks it is computed from: m times what it
-  // wrote.
+  // Each host writes its part and its parity. For every parity block that it
+  // keeps, it receives the n blocks from which the block is computed: m times
+  // what it wrote.
   costs.write_seconds = costs.member_bytes / model.local_bytes_per_second;
   costs.protect_seconds =
       m * costs.member_bytes / model.peer_bytes_per_second +
@@ -128,8 +128,8 @@ GoodputCosts CostsOf(const GoodputModel& model, const GoodputPolicy& policy) {
       model.blocking_seconds +
       std::max(static_cast<double>(policy.local_every) * model.step_seconds,
                costs.write_seconds + costs.protect_seconds);
-  // Everything is read and compared with its checksums. A host that rebuilds a
-  // member receives n others, and as much for its parity as in a save.
+  // All bytes are read and compared with their checksums. A host that rebuilds
+  // a member receives n others, and as much for its parity as in a save.
   costs.local_restore_seconds =
       (1 + m / n) * costs.member_bytes / model.local_bytes_per_second;
   costs.parity_restore_seconds =

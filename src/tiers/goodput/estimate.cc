@@ -12,17 +12,17 @@
 namespace holdfast {
 namespace {
 
-// The share of failures in which a group loses more hosts than it has parity
-// shards before the step is rebuilt, because others fail while the first is
-// replaced.
+// Returns the share of failures in which a group loses more hosts than it has
+// parity shards, because others fail while the first host is replaced and
+// before the step is rebuilt.
 double UncoveredShare(const GoodputModel& model, const GoodputPolicy& policy,
                       const GoodputCosts& costs) {
   const double window = model.restart_seconds + costs.parity_restore_seconds;
   const double group_size =
       static_cast<double>(policy.data_shards + policy.parity_shards);
   const double lost_per_second = model.lost_share / model.host_mtbf_seconds;
-  // The number of other hosts that are lost in the window is Poisson
-  // distributed.
+  // The number of other hosts that are lost in this window has a Poisson
+  // distribution.
   const double expected = (group_size - 1) * lost_per_second * window;
   double covered = 0;
   double term = std::exp(-expected);
@@ -44,8 +44,8 @@ double UncoveredShare(const GoodputModel& model, const GoodputPolicy& policy,
          costs.failures_per_second();
 }
 
-// The expected time until something that takes `seconds` completes without a
-// failure.
+// Returns the expected time until something that takes `seconds` has completed
+// without a failure.
 double UntilDone(double seconds, double failures_per_second) {
   return std::expm1(failures_per_second * seconds) / failures_per_second;
 }
@@ -58,7 +58,7 @@ Result<GoodputResult> EstimateGoodput(const GoodputModel& model,
   const GoodputCosts costs = CostsOf(model, policy);
   const double rate = costs.failures_per_second();
   const double uncovered = UncoveredShare(model, policy, costs);
-  // A failure preserves the periods whose step was protected by then; their
+  // The periods whose step was already protected survive a failure. Their
   // number has a geometric distribution.
   const double lag = costs.write_seconds + costs.protect_seconds;
   const double period_count =
@@ -73,7 +73,8 @@ Result<GoodputResult> EstimateGoodput(const GoodputModel& model,
                                  uncovered * costs.shared_restore_seconds;
   const double cycle_seconds =
       1 / rate + UntilDone(model.restart_seconds + restore_seconds, rate);
-  // The time between the newest step of the shared tier and the failure.
+  // The expected time between the newest step in the shared tier and the
+  // failure.
   const double shared_gap_seconds =
       policy.shared_every == 0
           ? model.simulated_seconds / 2
@@ -88,15 +89,16 @@ Result<GoodputResult> EstimateGoodput(const GoodputModel& model,
 
 namespace {
 
-// Common choices of steps between saves.
+// Common numbers of steps between saves.
 constexpr int64_t kEvery[] = {1,   2,   5,    10,   20,   50,    100,
                               200, 500, 1000, 2000, 5000, 10'000};
 constexpr int64_t kDataShards[] = {2, 3, 4, 6, 7, 8, 10, 14, 16, 30, 62};
 constexpr int64_t kParityShards[] = {0, 1, 2, 3, 4};
-// Plans that differ by less are equal; the one that copies least is chosen.
+// Plans whose goodput differs by less count as equal. The equal plan that
+// copies least is chosen.
 constexpr double kEqualGoodput = 1e-4;
-// The number of the formula's best plans that are simulated, since the formula
-// is only an approximation.
+// How many of the formula's best plans are simulated, since the formula is only
+// an approximation.
 constexpr size_t kSimulatedCount = 12;
 
 bool IsBetter(const GoodputPlan& a, const GoodputPlan& b) {

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A run with two thirds of a failure per hour.
+// Returns a run with two thirds of a failure per hour.
 GoodputModel SomeRun() {
   GoodputModel model;
   model.local_bytes_per_second = 2e9;
@@ -40,13 +40,13 @@ TEST(GoodputTest, EverySecondIsAccountedFor) {
   }
 }
 
-// Two methods for the same number: one counts, the other calculates.
+// Compares two methods for the same number: one counts, the other calculates.
 TEST(GoodputTest, TheSimulationAgreesWithTheFormula) {
   for (const double mtbf_seconds : {1800.0, 5400.0, 40'000.0}) {
     for (const int64_t local_every : {1, 10, 60}) {
       GoodputModel model = SomeRun();
       model.host_mtbf_seconds = 1024 * mtbf_seconds;
-      // Saves that are not covered would make the result a matter of luck.
+      // With uncovered failures, the result would be a matter of luck.
       const GoodputPolicy policy{local_every, 60, 7, 2};
       const auto simulated = SimulateGoodput(model, policy);
       const auto estimated = EstimateGoodput(model, policy);
@@ -63,7 +63,7 @@ TEST(GoodputTest, WithoutFailuresOnlySavesTakeTime) {
   const auto result = SimulateGoodput(model, kPolicy);
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->failure_count, 0u);
-  // One second for every ten steps of ten seconds.
+  // A save blocks for one second, every ten steps of ten seconds each.
   EXPECT_NEAR(result->goodput, 100.0 / 101, 1e-4);
 }
 
@@ -75,7 +75,7 @@ TEST(GoodputTest, ALostDomainWantsAsMuchParityAsAGroupHasOfIt) {
   model.host_mtbf_seconds = 1e12;
   model.state_bytes = 4e10;
   model.domain_mtbf_seconds = 200'000;
-  // Two groups of eight have two hosts of each domain.
+  // Each group of eight has two hosts of each domain.
   const auto two = SimulateGoodput(model, {10, 1000, 6, 2});
   const auto one = SimulateGoodput(model, {10, 1000, 7, 1});
   ASSERT_TRUE(two.ok() && one.ok());
@@ -127,8 +127,8 @@ TEST(GoodputTest, PlansKeepToTheBudgetAndTheBestIsFirst) {
               HasSubstr("two steps of its part of the state are 7812500000"));
 }
 
-// The call must return whatever the numbers are: each of these models would
-// take at least hours.
+// The call must return, whatever the numbers are. Simulating any of these
+// models would take hours at least.
 TEST(GoodputTest, WhatIsTooMuchToPlayIsRefused) {
   GoodputModel failing;
   failing.host_count = 10'000;
@@ -149,7 +149,7 @@ TEST(GoodputTest, WhatIsTooMuchToPlayIsRefused) {
     const auto played = SimulateGoodput(model, {10, 10, 7, 1});
     EXPECT_EQ(played.status().code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(played.status().message()),
-                HasSubstr("simulated_seconds: too much to play"));
+                HasSubstr("simulated_seconds: too much to simulate"));
   }
   EXPECT_EQ(PlanGoodput(failing, 1e15).status().code(),
             StatusCode::kInvalidArgument);

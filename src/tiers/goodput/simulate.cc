@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// The hosts that have lost what they kept, counted by parity group.
+// The hosts that have lost their stored data, counted by parity group.
 class Losses {
  public:
   static Result<Losses> Make(const GoodputModel& model,
@@ -62,7 +62,7 @@ class Losses {
   std::vector<int64_t> lost_counts_;  // by group
   std::vector<bool> is_lost_;
   std::vector<int64_t> lost_hosts_;
-  int64_t most_ = 0;  // of one group
+  int64_t most_ = 0;  // the highest count of a group
 };
 
 class Simulation {
@@ -92,13 +92,14 @@ class Simulation {
     double done_at;
   };
 
-  // A limit on the running time, whatever the model's numbers are.
+  // Whether to stop. This limits the running time, whatever the model's numbers
+  // are.
   bool IsTooMuch() const { return work_ > kGoodputWorkMax; }
 
-  // A random number from 0 to less than 1.
+  // Returns a random number >= 0 and < 1.
   double Uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
-  // The seconds to the next of the events that come at this rate.
+  // Returns a random time until the next event, for events that have this rate.
   double Draw(double per_second) {
     if (per_second <= 0) return model_.simulated_seconds * 2;
     return -std::log(Uniform() + 0x1p-54) / per_second;
@@ -117,7 +118,7 @@ class Simulation {
       step_ += policy_.local_every;
       Save();
     }
-    // Training after the last save is lost in any case.
+    // Training after the last completed period is lost in any case.
     redone_seconds_ += end - now_;
     now_ = end;
     Settle();
@@ -189,7 +190,8 @@ class Simulation {
     return static_cast<int64_t>(random_() % static_cast<uint64_t>(count));
   }
 
-  // Restarts until a restart completes before the next failure.
+  // Loses hosts, and restarts until a restart completes before the next
+  // failure.
   void ComeBack() {
     Fail();
     drains_.clear();
@@ -213,8 +215,9 @@ class Simulation {
     }
   }
 
-  // Decides like the manager: a step that is on all hosts needs no parity; of a
-  // protected step, a group may lose as many members as it has parity shards.
+  // Returns the local step that can be restored. Decides as the manager does: a
+  // step that is on all hosts needs no parity, and a group may lose as many
+  // members of a protected step as it has parity shards.
   std::optional<int64_t> LocalStep() const {
     for (auto it = kept_.rbegin(); it != kept_.rend(); ++it) {
       if (it->is_protected ? losses_.IsCovered()
@@ -241,7 +244,7 @@ class Simulation {
     } else {
       ++(shared_step_ > 0 ? shared_count_ : nothing_count_);
     }
-    // Complete periods that are repeated.
+    // These complete periods are repeated.
     redone_seconds_ +=
         static_cast<double>(step_ - resumed) * model_.step_seconds;
     step_ = resumed;
@@ -278,12 +281,12 @@ class Simulation {
   Losses losses_;
   std::mt19937_64 random_;
 
-  uint64_t work_ = 0;  // counted like kGoodputWorkMax
+  uint64_t work_ = 0;  // in the units of kGoodputWorkMax
   double now_ = 0;
   int64_t step_ = 0;
   std::vector<KeptStep> kept_;  // on the local tier; oldest first
   double saved_at_ = 0;
-  bool is_written_ = false;  // the newest step, when the run failed
+  bool is_written_ = false;  // whether the newest step was, at the failure
   std::deque<Drain> drains_;
   double drained_at_ = 0;
   int64_t shared_step_ = 0;  // the newest in the shared tier; 0: none

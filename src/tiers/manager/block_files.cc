@@ -16,7 +16,8 @@
 namespace holdfast {
 namespace {
 
-// The bytes to read and sum at a time, so that they stay in the nearest caches.
+// How many bytes are read and summed at a time, so that they stay in the
+// nearest caches.
 constexpr uint64_t kSummedBytes = 128 << 10;
 
 Status ShorterIsLost(const Status& status) {
@@ -50,7 +51,7 @@ uint64_t BlockFiles::BytesOf(int64_t block) const {
 
 Result<std::vector<BlockFiles::Piece>> BlockFiles::PiecesOf(
     uint64_t offset, uint64_t byte_count) const {
-  // The first comparison keeps the difference in the second from wrapping.
+  // The first comparison keeps the subtraction in the second from wrapping.
   if (offset > byte_count_ || byte_count > byte_count_ - offset) {
     return OutOfRangeError("blocks of " + directory_ + ": " +
                            std::to_string(byte_count) + " bytes at offset " +
@@ -58,8 +59,8 @@ Result<std::vector<BlockFiles::Piece>> BlockFiles::PiecesOf(
                            std::to_string(byte_count_) + " bytes)");
   }
   std::vector<Piece> pieces;
-  // Empty files start where the next file starts; this finds the last such
-  // file.
+  // An empty file starts where the next file starts. This finds the last file
+  // that starts at or before `offset`.
   size_t file = std::upper_bound(starts_.begin(), starts_.end(), offset) -
                 starts_.begin() - 1;
   while (byte_count > 0) {
@@ -144,7 +145,7 @@ Status BlockFiles::WriteBlock(int64_t block, std::string_view bytes) {
 
 Status BlockFiles::Sync() {
   for (size_t i = 0; i < files_.size(); ++i) {
-    // A file without bytes has no block, so it is created here.
+    // A file without bytes has no blocks, so it is created here.
     if (files_[i].byte_count == 0) {
       HF_RETURN_IF_ERROR(OpenForWrite(i).status());
     }

@@ -59,7 +59,8 @@ Status BlockMaker::ReadShard(const StripeShard& shard,
   return peers_.ReadUnchecked(member.holder, range, target);
 }
 
-// Only its holder has the checksum of parity; shards made from it are checked.
+// Compares a data shard with its checksum. Only its holder has the checksum of
+// a parity shard, but what is made from it is checked.
 Status BlockMaker::CheckShard(const StripeShard& shard,
                               std::span<const char> bytes) const {
   if (shard.is_parity) return Status();
@@ -106,8 +107,8 @@ Status BlockMaker::MakeData(int64_t member, int64_t block,
     }
     return CheckData(member, block, sum.first(target.size()));
   };
-  // The checksum of the result is enough; the checksums of its parts show which
-  // part was damaged.
+  // The checksum of the result is enough. If it differs, the checksums of the
+  // parts show which part was damaged.
   Status made = make(/*checks_shards=*/false);
   if (made.code() == StatusCode::kDataLoss) {
     made = make(/*checks_shards=*/true);

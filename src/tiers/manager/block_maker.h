@@ -1,9 +1,9 @@
-// BlockMaker: rebuilds blocks of a parity group from the blocks of other
-// members. It makes parity after a save, and lost or damaged blocks before a
+// BlockMaker: computes blocks of a parity group from other members' blocks. It
+// makes parity after a save, and rebuilds lost or damaged blocks before a
 // restore.
 //
-// Data are compared with their checksums before parity is made from them, and
-// rebuilt data before they are returned.
+// Data is compared with its checksums before parity is made from it, and
+// rebuilt data before it is returned.
 // Thread-safety: any thread. Ownership: borrows its arguments. Units: bytes.
 // Errors: DataLoss, with the rank and block, for bytes that do not match their
 // checksum; those of TierPeers.
@@ -25,18 +25,18 @@ namespace holdfast {
 
 class BlockMaker {
  public:
-  // `members` says where the blocks of each member are, and which are bad.
+  // `members` says where each member's blocks are, and which of them are bad.
   static Result<std::unique_ptr<BlockMaker>> Make(
       std::shared_ptr<const GroupRecord> group, PlannedGroup members,
       TierPeers& peers, RateLimit& limit);
 
   const StripeLayout& layout() const { return layout_; }
-  // Makes a data block of a member from other blocks of its stripe.
+  // Rebuilds a member's data block from other blocks of its stripe.
   Status MakeData(int64_t member, int64_t block, std::span<char> target) const;
-  // Makes a parity block of a member. All its data must exist.
+  // Makes a member's parity block. All data of its stripe must exist.
   Status MakeParity(int64_t member, int64_t block,
                     std::span<char> target) const;
-  // Gets a data block from its holder, or rebuilds it if it is damaged there.
+  // Reads a data block from its holder, or rebuilds it if it is damaged there.
   Status GetData(int64_t member, int64_t block, std::span<char> target) const;
 
  private:
@@ -60,8 +60,8 @@ class BlockMaker {
   mutable BufferPool scratch_;
 };
 
-// A group whose members are all present and intact, each on the rank with its
-// own number.
+// Returns a group whose members are all present and intact, each on the rank
+// with its own number.
 PlannedGroup WholeGroup(const GroupRecord& group);
 
 // Makes `blocks` with `make` and writes them to `files`, `thread_count` at a

@@ -110,7 +110,7 @@ Status LocalSteps::MarkProtected(const TierMember& member) {
 Status LocalSteps::Remove(const TierMember& member) {
   const std::string path = PathOf(member);
   const std::string removing = path + std::string(kRemovingSuffix);
-  // The name is removed first, so that no partly removed step has it.
+  // The name is removed first, so that a partly removed step never has it.
   const Status moved = local::PublishDirectory(path, removing);
   if (moved.code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(moved);
@@ -139,10 +139,10 @@ std::vector<TierStep> StepsToRemove(const std::vector<KeptStep>& steps,
   std::vector<TierStep> removed;
   int64_t protected_count = 0;
   uint64_t byte_count = 0;
-  // Goes from the newest step to the oldest.
+  // This goes from the newest step to the oldest.
   for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
-    // The newest protected step stays whatever the limits are, and so do newer
-    // steps, which may still become protected.
+    // The newest protected step stays, whatever the limits are. Newer steps
+    // stay, too, because they may still become protected.
     const bool is_last_good = it->is_protected && protected_count == 0;
     const bool is_beyond_count =
         protected_count >= std::max<int64_t>(max_to_keep, 1) ||

@@ -1,7 +1,7 @@
 // RateLimit: keeps a stream of bytes below a rate by waiting.
 //
 // Thread-safety: any thread; all threads share the rate. Units: bytes, seconds.
-// Errors: Cancelled, within 50 ms.
+// Errors: Cancelled, within 50 ms of the cancellation.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace holdfast {
 
 class RateLimit {
  public:
-  // A rate of 0 means no bound. The token is borrowed.
+  // A rate of 0 means no limit. The token is borrowed.
   RateLimit(double bytes_per_second, const CancelToken& cancel)
       : bytes_per_second_(bytes_per_second), cancel_(cancel) {}
 
-  // Waits until these bytes may follow the previous ones.
+  // Waits until these bytes may follow the previous bytes.
   Status Take(uint64_t byte_count) {
     if (bytes_per_second_ <= 0) return cancel_.Check();
     Clock::time_point due;

@@ -80,7 +80,7 @@ bool AreBlocks(const std::vector<int64_t>& blocks, int64_t block_count) {
   return true;
 }
 
-// Whether all reported blocks of the member exist in its group.
+// Returns whether all reported blocks of the member exist in its group.
 bool IsSoundMember(const RankReport& report, const MemberReport& member) {
   for (const GroupShape& shape : report.shapes) {
     const std::vector<int64_t>& ranks = report.groups[shape.group];
@@ -96,7 +96,8 @@ bool IsSoundMember(const RankReport& report, const MemberReport& member) {
   return false;
 }
 
-// Checked because other ranks use the numbers in the report unchecked.
+// Returns whether the numbers in the report are valid. Other ranks use them
+// without further checks.
 bool IsSound(const RankReport& report) {
   if (report.groups.empty()) {
     return report.members.empty() && report.shapes.empty();
@@ -113,8 +114,8 @@ bool IsSound(const RankReport& report) {
                      });
 }
 
-// Finds the best copy of each member: the fewest damaged data blocks, then the
-// lowest rank.
+// Finds the best copy of each member: the copy with the fewest damaged data
+// blocks. If several copies have the fewest, it is the lowest rank's.
 void FindSources(const std::vector<RankReport>& reports, RecoveryPlan& plan) {
   std::map<int64_t, std::pair<int64_t, const MemberReport*>> best;
   for (size_t rank = 0; rank < reports.size(); ++rank) {
@@ -142,8 +143,8 @@ void FindSources(const std::vector<RankReport>& reports, RecoveryPlan& plan) {
   }
 }
 
-// A lost member goes to the rank with its number, if that holds no member;
-// otherwise to the rank that holds the fewest.
+// Assigns each lost member to the rank with its number, if that rank holds no
+// member; otherwise to the rank that holds the fewest members.
 void ChooseHolders(size_t rank_count, RecoveryPlan& plan) {
   std::vector<int64_t> counts(rank_count);
   std::vector<PlannedMember*> lost;
@@ -169,7 +170,7 @@ void ChooseHolders(size_t rank_count, RecoveryPlan& plan) {
   }
 }
 
-// Empty if the data of the group can be rebuilt.
+// Returns why the group's data cannot be rebuilt; empty if it can.
 std::string WhyNot(const PlannedGroup& group, const RecoveryPlan& plan) {
   const auto layout =
       StripeLayout::Make(group.data_bytes, plan.parity_count, plan.block_bytes);

@@ -1,5 +1,6 @@
 // Checks whether a step that is being saved can be restored from its parts as
-// they are on the hosts, before an older step is removed for it.
+// they are on the hosts. This is done before an older step is removed to make
+// room.
 #include <map>
 #include <string>
 #include <utility>
@@ -20,12 +21,12 @@
 namespace holdfast {
 namespace {
 
-// The facts that a rank tells the others about its part.
+// A rank's facts about its part, which it sends to the others.
 struct SavedPart {
   std::string item;
   RankReport report;
   std::vector<TierFile> files;
-  // CRC-32Cs, by path, of the user's own files among them.
+  // The CRC-32Cs of the user's own files among `files`, by path.
   std::map<std::string, uint64_t> own_sums;
 };
 
@@ -44,7 +45,7 @@ std::string EncodeSavedPart(const SavedPart& part) {
 
 Result<SavedPart> DecodeSavedPart(std::string_view bytes) {
   const auto refuse = [] {
-    return DataLossError("a rank's account of its part of a step is malformed");
+    return DataLossError("a rank's report of its part of a step is malformed");
   };
   Cursor cursor(bytes);
   SavedPart part;
@@ -70,7 +71,7 @@ Result<SavedPart> DecodeSavedPart(std::string_view bytes) {
   return part;
 }
 
-// The report of a rank that has just written its complete part.
+// Returns the report of a rank that has just written its complete part.
 RankReport ReportOf(const GroupRecord& record, int64_t rank) {
   RankReport report;
   report.members.push_back({.rank = rank});
@@ -86,7 +87,8 @@ Status DiffersError(size_t rank, std::string_view what) {
                               std::string(what) + " than rank 0");
 }
 
-// In one step, the files of all ranks share one namespace.
+// Checks that the ranks' files do not clash: in a step, the files of all ranks
+// share one namespace.
 Status CheckNamesFit(const std::vector<SavedPart>& parts) {
   std::map<std::string, size_t, std::less<>> ranks;
   const auto clash = [](size_t a, size_t b, std::string_view path,
@@ -123,7 +125,7 @@ Status CheckNamesFit(const std::vector<SavedPart>& parts) {
   return Status();
 }
 
-// Plans like a restore by the current ranks would.
+// Plans as a restore by the current ranks would.
 Status CheckPlan(const std::vector<SavedPart>& parts,
                  std::vector<int64_t>& holders) {
   std::vector<RankReport> reports;

@@ -75,7 +75,7 @@ Result<ServedSteps::Opened> ServedSteps::Open(const TierMember& member) {
       path + "/" + std::string(kTierFilesDirectory),
       opened.group->members[index].files, opened.group->block_bytes);
   opened.parity = ParityFilesOf(path, *opened.group, index);
-  // If another thread was faster, its entry stays.
+  // If another thread was faster, its entry is used.
   const std::lock_guard lock(mutex_);
   return opened_.emplace(member, std::move(opened)).first->second;
 }

@@ -1,5 +1,5 @@
 // ServedSteps: the blocks that this host holds, opened once for the host itself
-// and for peers that request them.
+// and for peers that request blocks.
 //
 // Thread-safety: any thread. Ownership: borrows the LocalSteps.
 // Errors: NotFound (this host has no such step), DataLoss (its records are
@@ -22,7 +22,7 @@ namespace holdfast {
 
 enum class BlockKind : uint8_t { kData = 0, kParity = 1 };
 
-// A range of a member's data or parity, on whatever host.
+// A range of a member's data or parity, on any host.
 struct BlockRange {
   TierMember member;
   BlockKind kind = BlockKind::kData;
@@ -41,7 +41,7 @@ class ServedSteps {
   Result<std::shared_ptr<BlockFiles>> ParityOf(const TierMember& member);
   Result<std::shared_ptr<BlockFiles>> FilesOf(const TierMember& member,
                                               BlockKind kind);
-  // Does not check any checksum, since the caller does.
+  // Reads a range. Checks no checksum, since the caller does.
   Status Read(const BlockRange& range, std::span<char> target);
   // Reads a file directly in the step's directory.
   Result<Bytes> ReadFile(const TierMember& member, std::string_view name);
@@ -61,7 +61,7 @@ class ServedSteps {
   std::map<TierMember, Opened> opened_;
 };
 
-// The parity file of a member as blocks.
+// Returns a member's parity file as blocks.
 std::shared_ptr<BlockFiles> ParityFilesOf(const std::string& directory,
                                           const GroupRecord& group,
                                           int64_t member);

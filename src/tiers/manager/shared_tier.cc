@@ -1,4 +1,4 @@
-// The shared tier: steps are copied here from the local tier, as plain
+// The shared tier: steps are copied to it from the local tier, as plain
 // checkpoints.
 #include <algorithm>
 
@@ -25,8 +25,8 @@ nlohmann::ordered_json TierJsonOf(const TierRun& run, const TierStep& step) {
             {"save_id", step.save_id}}}};
 }
 
-// Reads what a step says about the manager that saved it. Absent members keep
-// their values.
+// Reads a step's metadata about the manager that saved it. Fields of `step`
+// that are absent there keep their values.
 void ReadTierStep(const std::string& path, const std::string& run,
                   TierStep& step) {
   const Result<Bytes> text =
@@ -64,15 +64,15 @@ class FileCopier {
     return Status();
   }
 
-  // Must be called after all bytes were appended.
+  // Completes the files. Call after all bytes have been appended.
   Status Finish() {
     HF_RETURN_IF_ERROR(OpenNext());
     return store_.SyncNames();
   }
 
  private:
-  // Opens the next file that has bytes, and writes files without bytes on the
-  // way.
+  // Opens the next file that has bytes, and writes files without bytes before
+  // it.
   Status OpenNext() {
     while (writer_ == nullptr && index_ < record_.files.size()) {
       const TierFile& file = record_.files[index_];
@@ -97,12 +97,13 @@ class FileCopier {
   TierRun& run_;
   Store& store_;
   const MemberRecord& record_;
-  size_t index_ = 0;     // of the file
-  uint64_t offset_ = 0;  // in that file
+  size_t index_ = 0;     // the current file's
+  uint64_t offset_ = 0;  // in the current file
   std::unique_ptr<ObjectWriter> writer_;
 };
 
-// Compares every block with its checksum, and rebuilds it if it differs.
+// Copies a member's files to `store`. Compares every block with its checksum,
+// and rebuilds it if it differs.
 Status CopyMember(TierRun& run, const TierMember& member, Store& store) {
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<const GroupRecord> group,
                       run.served->GroupOf(member));
@@ -110,7 +111,7 @@ Status CopyMember(TierRun& run, const TierMember& member, Store& store) {
                       run.served->DataOf(member));
   PlannedGroup whole = WholeGroup(*group);
   const int64_t index = group->IndexOf(member.rank);
-  // This rank has the member, whichever rank wrote it.
+  // This rank has the member, no matter which rank wrote it.
   whole.members[index].holder = run.rank();
   HF_ASSIGN_OR_RETURN(
       const std::unique_ptr<BlockMaker> maker,
@@ -130,7 +131,7 @@ Status CopyMember(TierRun& run, const TierMember& member, Store& store) {
 
 struct CopiedMembers {
   std::string item;
-  uint64_t rank_count = 0;  // of the save; 0: this rank has no member
+  uint64_t rank_count = 0;  // in the save; 0: this rank has no member
 };
 
 Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
@@ -147,8 +148,8 @@ Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
   return copied;
 }
 
-// Gathers the answers of the ranks that have members. Rank 0 may have none, if
-// a step of an earlier run is copied.
+// Gathers what the ranks have copied. Rank 0 may have no member, if a step of
+// an earlier run is copied.
 Result<CopiedMembers> GatherCopied(ProcessGroup& group, const std::string& root,
                                    const CopiedMembers& mine) {
   std::string text;
@@ -176,8 +177,9 @@ Status FinishCopiedItem(const TierRun& run, const TierStep& step,
                                     static_cast<int64_t>(copied.rank_count)));
 }
 
-// Whether the step is already in the shared tier. A step of an earlier timeline
-// is replaced; one of this timeline stays.
+// Returns whether the step is already in the shared tier. A step of an earlier
+// timeline will be replaced; a newer step, or one of another program, is an
+// error.
 Result<bool> IsThere(const TierRun& run, const TierStep& step) {
   HF_ASSIGN_OR_RETURN(const std::vector<SharedStep> steps,
                       ListSharedSteps(run.options));
@@ -198,7 +200,7 @@ Status CopyStep(TierRun& run, ProcessGroup& group, const TierStep& step) {
   const std::string& root = run.options.shared.directory;
   PendingSaveOptions begin;
   begin.group = &group;
-  // IsThere has ensured that only a save of an earlier timeline can be
+  // IsThere has ensured that only a step of an earlier timeline can be
   // replaced.
   begin.overwrite = true;
   begin.sync = run.options.save.sync;
@@ -267,7 +269,7 @@ Status RetireSharedSteps(const TierRun& run) {
   if (!count) return Status();
   HF_ASSIGN_OR_RETURN(std::vector<SharedStep> steps,
                       ListSharedSteps(run.options));
-  // Steps of other programs are not ours to remove.
+  // Steps that other programs saved are not removed.
   std::erase_if(steps, [](const SharedStep& s) { return s.step.epoch == 0; });
   const size_t kept = static_cast<size_t>(std::max<int64_t>(*count, 1));
   if (steps.size() <= kept) return Status();

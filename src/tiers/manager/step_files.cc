@@ -214,7 +214,8 @@ std::vector<Result<GetResult>> StepFiles::Get(
     std::span<const GetRequest> requests, const CancelToken* cancel) {
   std::vector<Result<GetResult>> results(requests.size(),
                                          Result<GetResult>(GetResult()));
-  // A failure belongs to its own request, and the others are still executed.
+  // A failure only concerns its own request; the other requests are still
+  // executed.
   static_cast<void>(
       readers_.ParallelFor(requests.size(), [&](size_t i, int) -> Status {
         const Status status = cancel != nullptr ? cancel->Check() : Status();

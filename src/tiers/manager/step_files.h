@@ -1,9 +1,9 @@
-// StepFiles: the files of all members of a step as one checkpoint, whatever
-// hosts they are on, in the form of a read-only bucket.
+// StepFiles: the files of all members of a step as one checkpoint, in the form
+// of a read-only bucket. The members may be on any hosts.
 //
 // Files of this host are read from its disk; other files are requested from
-// their holders. The file that joins the members' parts (FinishItem) is made in
-// memory.
+// their holders. The file that joins the members' parts is made in memory
+// (FinishItem).
 // Thread-safety: after Finish, any thread. Ownership: borrows the peers, which
 // must outlive every reader. Units: bytes.
 // Errors: those of TierPeers and of FinishItem; writes are Unimplemented.
@@ -26,16 +26,16 @@ namespace holdfast {
 
 class StepFiles final : public ReadOnlyBucket {
  public:
-  // `files` lists the files of each member, by rank of the save; `holders` the
-  // rank that has them.
+  // `files` has each member's files, and `holders` the rank that has them, both
+  // by the member's rank in the save.
   StepFiles(const TierStep& step, std::vector<std::vector<TierFile>> files,
             std::vector<int64_t> holders, TierPeers& peers);
 
-  // Joins the parts of `item`, as FinishItem does. `save` has the options with
-  // which they were saved.
+  // Joins the parts of `item`, as FinishItem does. `save` must have the options
+  // with which they were saved.
   static Status Finish(const std::shared_ptr<StepFiles>& files,
                        const std::string& item, const SaveOptions& save);
-  // The directory of the step, or of an item.
+  // Returns the directory of the step, or of an item.
   static Place PlaceOf(const std::shared_ptr<StepFiles>& files,
                        const std::string& item);
 
@@ -51,7 +51,7 @@ class StepFiles final : public ReadOnlyBucket {
 
  private:
   struct File {
-    int64_t rank = -1;    // of the save; -1: in memory
+    int64_t rank = -1;    // the member's rank in the save; -1: in memory
     uint64_t offset = 0;  // in the sequence of the member's files
     uint64_t byte_count = 0;
     Bytes bytes;

@@ -13,14 +13,13 @@ namespace holdfast {
 namespace {
 
 // A rank that has waited this long for a message checks whether the sender is
-// alive, and again after twice that time.
+// alive. It doubles the time for each further check, up to kLookSecondsMax.
 constexpr double kFirstLookSeconds = 0.1;
 constexpr double kLookSecondsMax = 2;
-// A rank that did not answer is not asked again for this long, so that later
-// calls fail immediately.
+// A rank that did not answer is not asked again for this long. Calls fail
+// immediately in the meantime.
 constexpr double kLostSeconds = 15;
-// The pause before another request to a peer that has no memory for an answer
-// now.
+// A peer that has no memory for an answer now is asked again after this pause.
 constexpr double kRetrySeconds = 0.02;
 constexpr uint64_t kMessageBytesMax = uint64_t{1} << 30;
 
@@ -46,7 +45,7 @@ class TierPeers::Mailbox {
     arrived_.notify_all();
   }
 
-  // Nullopt when no message came in time.
+  // Takes the message; nullopt if none arrived in time.
   std::optional<std::string> Take(int64_t from, std::string_view topic,
                                   double seconds) {
     const Key key(from, topic);
@@ -99,7 +98,7 @@ class TierPeers::Transport final : public ProcessTransport {
       const Status lives =
           peers_.Ask(from, RequestOf(TierRequest::kPing)).status();
       if (lives.ok()) continue;
-      // The sender may have sent its last message and exited.
+      // The sender may have sent this message, its last, and then exited.
       message = peers_.mailbox_->Take(from, topic, 0);
       if (message) return *std::move(message);
       return lives.WithContext("wait for " + peers_.NameOf(from));
@@ -223,7 +222,7 @@ Result<PeerAnswer> TierPeers::AnswerRead(std::string_view request) {
   HF_ASSIGN_OR_RETURN(const BlockRange range, DecodeBlockRange(request));
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<BlockFiles> files,
                       steps_->FilesOf(range.member, range.kind));
-  // Checked before memory is allocated.
+  // The range is checked before memory is allocated for it.
   if (range.byte_count > files->byte_count() ||
       range.offset > files->byte_count() - range.byte_count) {
     return OutOfRangeError("blocks past the end of what is here");
@@ -257,7 +256,7 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
   {
     const std::lock_guard lock(lost_mutex_);
     // A rank that has not answered is not asked for a while, since each try may
-    // take as long as an answer may take.
+    // take as long as the longest wait for an answer.
     const auto lost = lost_.find(rank);
     if (lost != lost_.end() && WaitClock::now() < lost->second.until) {
       return lost->second.status;
@@ -270,7 +269,7 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
     auto answer = client_->Call(peer, request, SecondsUntil(deadline), target,
                                 &cancel_, check);
     const StatusCode code = answer.status().code();
-    // The peer holds too many answers for slow readers, and wants the request
+    // The peer holds too many answers for slow readers, so the request is sent
     // again later.
     if (code == StatusCode::kResourceExhausted &&
         SecondsUntil(deadline) > kRetrySeconds) {

@@ -1,10 +1,8 @@
-// TierPeers: the connections between the ranks of a tiered run, for messages of
-// process groups and for blocks.
+// TierPeers: the connections between the ranks of a tiered run. They carry the
+// messages of process groups, and blocks.
 //
-// Thread-safety: any thread; its transport, too. Ownership: owns its server;
-// borrows the ServedSteps. Units: seconds.
-// Errors: DeadlineExceeded and Unavailable, with the rank that does not answer;
-// those of ServedSteps on the requested rank.
+// Thread-safety: any thread, also for its transport. Ownership: owns its
+// server; borrows the ServedSteps. Units: seconds.
 #pragma once
 
 #include <condition_variable>
@@ -31,8 +29,8 @@ namespace holdfast {
 
 class TierPeers {
  public:
-  // All ranks of `group` must call this. Null means a single rank, which has no
-  // server.
+  // All ranks of `group` must call this. A null `group` means a single rank,
+  // which has no server.
   static Result<std::unique_ptr<TierPeers>> Start(
       const TieredManagerOptions& options, ServedSteps* steps,
       ProcessGroup* group);
@@ -40,25 +38,26 @@ class TierPeers {
 
   int64_t rank() const { return rank_; }
   int64_t size() const { return size_; }
-  // "rank 3 (node-7)".
+  // Returns "rank 3 (node-7)", for example.
   const std::string& NameOf(int64_t rank) const { return names_[rank]; }
 
-  // A group of all ranks. Groups with different names may be used concurrently.
+  // Makes a group of all ranks. Groups with different names may be used
+  // concurrently.
   std::unique_ptr<ProcessGroup> MakeGroup(const std::string& name);
 
   // Reads blocks from `holder`, which may be this rank.
   Status Read(int64_t holder, const BlockRange& range, std::span<char> target);
-  // Like Read, but without a copy on the other side and without checksums on
-  // the way: for callers that have a checksum of the blocks, or of what they
+  // Like Read, but without a copy on the other side and without checksums in
+  // transit. For callers that have a checksum of the blocks, or of what they
   // make from them.
   Status ReadUnchecked(int64_t holder, const BlockRange& range,
                        std::span<char> target);
   Result<Bytes> ReadFile(int64_t holder, const TierMember& member,
                          std::string_view name);
-  // The bytes that Read and ReadFile received from other ranks.
+  // How many bytes Read and ReadFile have received from other ranks.
   uint64_t received_bytes() const { return received_bytes_; }
 
-  // Makes everything that waits fail soon.
+  // Makes all waiting calls fail soon.
   void Cancel() { cancel_.Cancel(); }
   const CancelToken& cancel() const { return cancel_; }
 

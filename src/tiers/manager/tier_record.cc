@@ -37,7 +37,8 @@ Result<std::string_view> BodyOf(std::string_view bytes,
   return content.substr(magic.size());
 }
 
-// Reads a count of items that take at least `bytes_min` bytes each.
+// Reads a count of items that take at least `bytes_min` bytes each. Fails if
+// the remaining bytes cannot hold that many.
 bool ReadCount(Cursor& cursor, uint64_t bytes_min, uint64_t& count) {
   return ReadVarint64(cursor, count) && count <= cursor.remaining() / bytes_min;
 }

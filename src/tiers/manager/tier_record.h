@@ -1,4 +1,5 @@
-// The records that a host keeps about a step of the local tier, as bytes.
+// Encodes and parses the records that a host keeps about a step of the local
+// tier.
 //
 //   `<step>.<epoch>.<save id>.r<rank>/`  the part of rank `rank` of the save
 //     files/…    its part of the checkpoint, as SaveItemPart writes it
@@ -25,8 +26,8 @@
 
 namespace holdfast {
 
-// The identity of one save. Saves are ordered by time: a save of a later
-// manager is newer, whatever its step (tiered_manager.h).
+// The identity of a save. Saves are ordered by time: a later manager's save is
+// newer, whatever its step number (tiered_manager.h).
 struct TierStep {
   uint64_t epoch = 0;
   int64_t step = 0;
@@ -35,7 +36,7 @@ struct TierStep {
   auto operator<=>(const TierStep&) const = default;
 };
 
-// The part that one rank of a save wrote.
+// The part that one rank wrote in a save.
 struct TierMember {
   TierStep step;
   int64_t rank = 0;
@@ -43,7 +44,8 @@ struct TierMember {
   auto operator<=>(const TierMember&) const = default;
 };
 std::string DirectoryNameOf(const TierMember& member);
-// Nullopt for names that DirectoryNameOf does not return.
+// Returns the member with this directory name; nullopt for names that
+// DirectoryNameOf does not return.
 std::optional<TierMember> ParseDirectoryName(std::string_view name);
 
 struct TierFile {
@@ -51,8 +53,8 @@ struct TierFile {
   uint64_t byte_count = 0;
 };
 
-// The files of a member form one sequence of bytes, in the order of their
-// paths, divided into blocks of GroupRecord::block_bytes.
+// A member's files form one sequence of bytes, in the order of their paths,
+// divided into blocks of GroupRecord::block_bytes.
 struct MemberRecord {
   std::vector<TierFile> files;
   std::vector<uint32_t> block_sums;  // CRC-32C; one per block
@@ -63,7 +65,7 @@ std::string EncodeMemberRecord(const MemberRecord& record);
 Result<MemberRecord> DecodeMemberRecord(std::string_view bytes,
                                         uint64_t block_bytes);
 
-// Whether every rank from 0 to the highest is in exactly one group.
+// Returns whether every rank from 0 to the highest is in exactly one group.
 bool AreGroups(const std::vector<std::vector<int64_t>>& groups);
 
 struct GroupRecord {
@@ -71,21 +73,24 @@ struct GroupRecord {
   std::string item;  // the directory of the tree, below files/
   uint64_t block_bytes = 0;
   int64_t parity_count = 0;
-  // All groups of the save; in each, ranks of the save in the order of members.
+  // All groups of the save. Each lists its members' ranks in the save, in
+  // member order.
   std::vector<std::vector<int64_t>> groups;
   int64_t group = 0;                  // the index of this group
-  std::vector<std::string> hosts;     // by rank of the save; for messages
+  std::vector<std::string> hosts;     // by rank in the save; for messages
   std::vector<MemberRecord> members;  // of this group
 
   const std::vector<int64_t>& ranks() const { return groups[group]; }
   std::vector<uint64_t> data_bytes() const;
-  // REQUIRES: a rank of this group.
+  // Returns the index of a rank's member in the group. REQUIRES: the rank is in
+  // this group.
   int64_t IndexOf(int64_t rank) const;
 };
 std::string EncodeGroupRecord(const GroupRecord& record);
 Result<GroupRecord> DecodeGroupRecord(std::string_view bytes);
 
-// The file list of a single member, without a checksum: for messages.
+// Encodes one member's file list without a checksum, for messages between
+// ranks.
 std::string EncodeFileList(const std::vector<TierFile>& files);
 Result<std::vector<TierFile>> DecodeFileList(std::string_view bytes);
 

@@ -1,4 +1,4 @@
-// All ranks together rebuild a step of the local tier.
+// Rebuilds a step of the local tier, by all ranks together.
 #include <algorithm>
 #include <map>
 
@@ -15,16 +15,17 @@
 namespace holdfast {
 namespace {
 
-// A block that goes bad between the inspection and the repair is found by the
-// next inspection.
+// The number of inspections, each with a repair. A block that goes bad between
+// an inspection and its repair is found by the next inspection.
 constexpr int kAttemptCount = 3;
 
-// A thread that waits for blocks of peers does nothing else: with six threads,
-// rebuilding a host took a fifth less time than with the two threads that two
-// processors would have.
+// A thread that waits for peers' blocks does nothing else. With six threads,
+// rebuilding a host took a fifth less time than with two threads on two
+// processors.
 constexpr int kRebuildThreadsMin = 6;
 
-// Nothing else runs meanwhile, so a restore uses all processors.
+// Returns the number of threads for a restore. Nothing else runs during a
+// restore, so it uses all processors.
 int RestoreThreadCount(const TieredManagerOptions& options) {
   return std::max(
       {options.thread_count, Executor().thread_count(), kRebuildThreadsMin});
@@ -48,8 +49,8 @@ class Recovery {
         holders_ = plan.holders();
         break;
       }
-      // Blocks that were good in the inspection are now bad. A new inspection
-      // finds this, and the next plan avoids these blocks.
+      // Blocks that were good in the inspection are now bad. Another inspection
+      // finds them, and the next plan avoids them.
       if (repaired.code() != StatusCode::kDataLoss) return repaired;
       recovered.why_not = std::string(repaired.message());
       if (attempt + 1 == kAttemptCount) return recovered;
@@ -79,8 +80,8 @@ class Recovery {
     return PlanRecovery(reports);
   }
 
-  // Reads every block that this rank has. An unreadable block counts as lost,
-  // whatever the reason.
+  // Reads and checks every block that this rank has. An unreadable block counts
+  // as lost, whatever the reason.
   RankReport Look() {
     RankReport report;
     const Result<std::vector<TierMember>> members = run_.steps->List();
@@ -135,7 +136,7 @@ class Recovery {
     return DecodeSums(bytes.view());
   }
 
-  // Copies the record of the group from another of its members.
+  // Copies the group's record from another of its members.
   bool HealRecord(const TierMember& member) {
     for (size_t rank = 0; rank < inventory_.size(); ++rank) {
       for (const TierMember& other : inventory_[rank]) {
@@ -160,7 +161,7 @@ class Recovery {
 
   struct Task {
     const PlannedGroup* group;
-    int64_t index;  // of the member
+    int64_t index;  // the member's
     const PlannedMember& member() const { return group->members[index]; }
   };
 
@@ -192,7 +193,7 @@ class Recovery {
     return group_.Agree(At("rebuilt"), run_all(&Recovery::MarkRepaired));
   }
 
-  // Reads the record of the task's group from any of its members.
+  // Reads the record of the task's group from any member that has it.
   Result<std::shared_ptr<const GroupRecord>> RecordFor(const Task& task) {
     Status failure = DataLossError("no member of the group is left");
     for (const PlannedMember& member : task.group->members) {
@@ -276,8 +277,9 @@ class Recovery {
     return run_.steps->MarkProtected({step_, task.member().rank});
   }
 
-  // Removes copies of members that another rank holds, now that all are intact:
-  // a host may have come back with its member after it was rebuilt elsewhere.
+  // Removes copies of members that another rank holds, now that all members are
+  // intact. A host may have come back with its member after the member was
+  // rebuilt elsewhere.
   Status RemoveSurplus() {
     const auto members = run_.steps->List();
     Status removed = members.status();
@@ -349,7 +351,7 @@ class Recovery {
   const TierStep step_;
   const std::vector<std::vector<TierMember>>& inventory_;
   const int thread_count_ = RestoreThreadCount(run_.options);
-  // There is no training that this could disturb.
+  // A restore has no rate limit, as there is no training that it could disturb.
   RateLimit no_limit_{0, run_.peers->cancel()};
   std::vector<int64_t> holders_;
 };

@@ -1,8 +1,8 @@
 // The state that the parts of a TieredManager share: options, this host's
-// steps, the peers, the parity group of each rank.
+// steps, the peers, each rank's parity group.
 //
-// Thread-safety: any thread may use const members and members guarded here; the
-// others are as safe as their types say.
+// Thread-safety: any thread may use const members, and members that `mutex`
+// guards; the others are as safe as their types say.
 #pragma once
 
 #include <map>
@@ -21,14 +21,14 @@
 namespace holdfast {
 
 struct TierRun {
-  // The ranks meet under the name `options.run`, which must be the same on all
-  // of them; directories are not.
+  // The ranks exchange messages under the name `options.run`, which must be the
+  // same on all of them. Their directories may differ.
   TieredManagerOptions options;
   std::unique_ptr<LocalSteps> steps;
   std::unique_ptr<ServedSteps> served;
   std::unique_ptr<TierPeers> peers;
   int64_t parity_count = 0;
-  std::vector<std::vector<int64_t>> groups;  // ranks; one each without parity
+  std::vector<std::vector<int64_t>> groups;  // of one rank each without parity
   uint64_t epoch = 0;
   std::unique_ptr<RateLimit> parity_limit;
   std::unique_ptr<RateLimit> drain_limit;
@@ -46,42 +46,42 @@ struct TierRun {
 // --- Saving ---
 
 // Saves a step, with its parity, to the local tier of all ranks. After a
-// failure on any rank, nothing of it is left on this one. `step` is the same on
-// all ranks.
+// failure on any rank, this rank's part is removed, unless it already has its
+// final name. `step` must be the same on all ranks.
 Status SaveToLocalTier(TierRun& run, ProcessGroup& group, const TierStep& step,
                        const Tree& tree, const TieredSaveOptions& options);
-// InvalidArgument for a file outside the tree whose path is not a plain path
-// below the step, is in the tree's directory, or is a name that the checkpoint
-// uses.
+// Returns InvalidArgument for a file outside the tree whose path is not a plain
+// path below the step, is in the tree's directory, or is a name that the
+// checkpoint uses.
 Status CheckOwnFiles(const std::map<std::string, std::string>& files,
                      const std::string& item);
-// Ok when a restore of what all ranks have written has been planned and found
-// possible; all ranks get the same result. `record` belongs to this rank's
-// group; the parts have their final names. `own_files` are this rank's files
-// outside the tree.
+// Plans a restore of what all ranks have written, and returns ok if it is
+// possible. All ranks get the same result. `record` belongs to this rank's
+// group; the parts must have their final names. `own_files` are this rank's
+// files outside the tree.
 Status CheckRestorable(TierRun& run, ProcessGroup& group, const TierMember& me,
                        const GroupRecord& record,
                        const std::map<std::string, std::string>& own_files);
-// Removes steps that the options of the local tier do not keep.
+// Removes steps that the local tier's options do not keep.
 Status RetireLocalSteps(TierRun& run);
-// Ok when the file system has room for `byte_count` more bytes, after removing
-// steps that may be removed; otherwise ResourceExhausted.
+// Returns ok if the file system has room for `byte_count` more bytes, after
+// removing steps that may be removed; otherwise ResourceExhausted.
 Status MakeRoom(TierRun& run, uint64_t byte_count);
 
 // --- The shared tier ---
 
 struct SharedStep {
-  TierStep step;  // epoch 0, no save id: not from a TieredManager
+  TierStep step;  // epoch 0, no save id: by another program
   std::string name;
 };
-// Committed steps, oldest first; empty when there is no shared tier.
+// Returns the committed steps, oldest first; none if there is no shared tier.
 Result<std::vector<SharedStep>> ListSharedSteps(
     const TieredManagerOptions& options);
 // Copies a step of the local tier to the shared tier.
 Status CopyToSharedTier(TierRun& run, ProcessGroup& group,
                         const TierStep& step);
-// Removes steps that the options of the shared tier do not keep. Called by rank
-// 0.
+// Removes steps that the shared tier's options do not keep. Only rank 0 calls
+// this.
 Status RetireSharedSteps(const TierRun& run);
 
 // --- Restoring ---
@@ -96,7 +96,7 @@ struct RecoveredStep {
   std::shared_ptr<StepFiles> files;
 };
 // Rebuilds a step of the local tier, if possible. `inventory` lists the members
-// that each rank has, as exchanged by all ranks.
+// that each rank has; all ranks have exchanged it.
 Result<RecoveredStep> RecoverStep(
     TierRun& run, ProcessGroup& group, const TierStep& step,
     const std::vector<std::vector<TierMember>>& inventory);

@@ -21,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// The elements of an array that every rank has, for a save by all ranks.
+// Reads an array that every rank has, for a save by all ranks.
 class MemoryReader final : public ArrayReader {
  public:
   explicit MemoryReader(Array array) : array_(std::move(array)) {}
@@ -34,8 +34,8 @@ class MemoryReader final : public ArrayReader {
   const Array array_;
 };
 
-// Arrays that every rank has completely become sharded, so that each rank
-// writes a share of them.
+// Returns the tree in which arrays that every rank has in full are sharded
+// arrays, so that each rank writes a share of them.
 Tree Spread(const Tree& tree) {
   Tree spread = tree;
   if (!tree.is_leaf()) {
@@ -103,7 +103,8 @@ int64_t GroupIndexOf(const TierRun& run) {
   return 0;
 }
 
-// Exchanges the records of this rank's group, within the group only.
+// Exchanges the members' records within this rank's group, and returns the
+// group's record.
 Result<GroupRecord> ExchangeRecords(TierRun& run, ProcessGroup& group,
                                     const TierStep& step,
                                     const MemberRecord& mine) {
@@ -161,7 +162,7 @@ Status StoreParity(TierRun& run, const TierMember& me,
                                                              target);
                                   }));
   HF_RETURN_IF_ERROR(files->Sync());
-  // The checksums are written last: without them, a recovery trusts no block.
+  // The checksums are written last. Without them, a recovery trusts no block.
   FileStore store(directory);
   HF_RETURN_IF_ERROR(store.Write(kTierSumsFile, EncodeSums(sums)));
   const std::lock_guard lock(run.mutex);
@@ -169,20 +170,21 @@ Status StoreParity(TierRun& run, const TierMember& me,
   return Status();
 }
 
-// Protected on all ranks, or not marked as protected on any rank.
+// Stores parity and marks the step as protected. If any rank fails to store its
+// parity, no rank marks the step.
 Status Protect(TierRun& run, ProcessGroup& group, const TierMember& me,
                std::shared_ptr<const GroupRecord> record) {
   Status stored;
   if (record->parity_count > 0) stored = StoreParity(run, me, record);
   HF_RETURN_IF_ERROR(group.Agree({"protect", run.options.run}, stored));
-  // The step is protected, whether this rank can record that or not. A rank
-  // without the record also keeps the previous step.
+  // The step is protected even if this rank cannot record that. A rank that has
+  // not recorded it also keeps the previous step.
   const Status marked = run.steps->MarkProtected(me);
   if (!marked.ok()) run.Warn(std::string(marked.message()));
   return Status();
 }
 
-// Removes a member if possible. A member that stays is not a protected step.
+// Removes a member if possible. If it stays, it is still not a protected step.
 void RemoveMember(TierRun& run, const TierMember& member) {
   run.served->Forget(member);
   const Status removed = run.steps->Remove(member);
@@ -203,7 +205,8 @@ Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,
   const double write_seconds = watch.Lap();
   const Status restorable =
       CheckRestorable(run, group, me, *exchanged, options.files);
-  // Removed, because every restore would inspect it in vain.
+  // A damaged member is removed, because every restore would inspect it in
+  // vain.
   if (IsDamage(restorable)) RemoveMember(run, me);
   HF_RETURN_IF_ERROR(restorable);
   const uint64_t received_before = run.peers->received_bytes();
@@ -222,12 +225,12 @@ std::vector<KeptStep> KeptStepsOf(TierRun& run,
                                   bool has_bytes) {
   std::vector<KeptStep> kept;
   for (const TierMember& member : members) {
-    // List sorts by step, so that members of one step follow each other.
+    // List sorts by step, so members of one step are next to each other.
     if (kept.empty() || kept.back().step != member.step) {
       kept.push_back({member.step, true, false, 0});
     }
     KeptStep& step = kept.back();
-    // A step counts as protected when all of its members on this host are.
+    // A step counts as protected if all its members on this host are protected.
     step.is_protected = step.is_protected && run.steps->IsProtected(member);
     // The size matters only with a limit, and computing it walks the files.
     if (has_bytes) step.byte_count += run.steps->BytesOf(member);
@@ -263,8 +266,8 @@ Status SaveToLocalTier(TierRun& run, ProcessGroup& group, const TierStep& step,
   const TierMember me{step, run.rank()};
   const Status saved = SaveMember(run, group, me, tree, options);
   if (saved.ok()) return saved;
-  // A member that has its final name stays: others may have protected it
-  // already.
+  // A member that has its final name stays, because other ranks may have
+  // protected it already.
   static_cast<void>(run.steps->Abandon(me));
   return saved;
 }

@@ -33,14 +33,16 @@ struct Candidate {
   std::string id() const {
     return is_local ? "local:" + step.save_id : "shared:" + name;
   }
-  // Newest first; of one save, the local copy first.
+  // Orders candidates newest first, and the local copy of a save before its
+  // shared copy.
   bool operator<(const Candidate& other) const {
     if (step != other.step) return step > other.step;
     return is_local && !other.is_local;
   }
 };
 
-// The steps that a rank has when a restore begins, to be sent to the others.
+// The steps that a rank has when a restore begins. It sends them to the other
+// ranks.
 struct Inventory {
   std::vector<TierMember> members;
   std::vector<SharedStep> shared;  // rank 0's
@@ -63,7 +65,7 @@ std::string EncodeInventory(const Inventory& inventory) {
 }
 
 bool ReadInventory(Cursor& cursor, Inventory& inventory) {
-  // A count is trusted only as far as the bytes can hold so many entries.
+  // A count is trusted only if the bytes can hold that many entries.
   uint64_t count = 0;
   if (!ReadVarint64(cursor, count) || count > cursor.remaining()) return false;
   for (uint64_t i = 0; i < count; ++i) {
@@ -94,7 +96,7 @@ std::string NoStepText(std::optional<int64_t> step,
   if (step) text += " (want step " + std::to_string(*step) + ")";
   for (const std::string& reason : reasons) text += "; " + reason;
   if (reasons.empty()) return text;
-  return text + "; to begin anew, give the run another name (run)";
+  return text + "; to start over, give the run another name (run)";
 }
 
 Status CheckOptions(const TieredManagerOptions& options) {
@@ -182,12 +184,12 @@ class TieredManagerImpl final : public TieredManager {
                   const std::vector<Candidate>& candidates) const;
 
   TierRun run_;
-  std::unique_ptr<ProcessGroup> control_;  // of the caller's thread
-  std::unique_ptr<ProcessGroup> saves_;    // of saver_
-  std::unique_ptr<ProcessGroup> drains_;   // of drainer_
+  std::unique_ptr<ProcessGroup> control_;  // for the caller's thread
+  std::unique_ptr<ProcessGroup> saves_;    // for saver_
+  std::unique_ptr<ProcessGroup> drains_;   // for drainer_
 
   std::thread saver_;
-  Status save_status_;  // of the last save, once saver_ was joined
+  Status save_status_;  // the last save's, once saver_ is joined
 
   std::thread drainer_;
   std::mutex drain_mutex_;
@@ -203,7 +205,7 @@ class TieredManagerImpl final : public TieredManager {
 
 Status TieredManagerImpl::Start(ProcessGroup* group) {
   HF_RETURN_IF_ERROR(CheckOptions(run_.options));
-  // All ranks are told when one cannot begin.
+  // All ranks are told if one of them cannot begin.
   const auto agree = [&](const Status& mine) {
     return group == nullptr ? mine
                             : group->Agree({"open", run_.options.run}, mine);
@@ -248,7 +250,8 @@ Status TieredManagerImpl::Place() {
   return Status();
 }
 
-// Chooses one more than the highest epoch that any rank or the shared tier has.
+// Chooses an epoch: one more than the highest that any rank or the shared tier
+// has.
 Status TieredManagerImpl::ChooseEpoch() {
   uint64_t known = 0;
   Status status;
@@ -299,7 +302,7 @@ Result<bool> TieredManagerImpl::Save(int64_t step, const Tree& tree,
     return InvalidArgumentError("tiered manager: there is no shared tier");
   }
   if (!options.force && !ShouldSave(step)) return false;
-  // The previous save is finished by then, and this call returns its failure.
+  // This waits for the previous save and returns its failure.
   HF_RETURN_IF_ERROR(WaitProtected());
   saver_ = std::thread([this, step, tree, options] {
     save_status_ = CatchBadAlloc([&] { return SaveStep(step, tree, options); });
@@ -340,8 +343,8 @@ Status TieredManagerImpl::WaitProtected() {
 
 void TieredManagerImpl::StartDrain(const TierStep& step) {
   {
-    // Marked before it is queued, so that it is not removed before it is
-    // copied.
+    // The step is marked as in use before it is queued, so that it is not
+    // removed before it is copied.
     const std::lock_guard lock(run_.mutex);
     run_.in_use.insert(step);
   }
@@ -364,7 +367,7 @@ void TieredManagerImpl::DrainAll() {
     lock.unlock();
     const Status status = CatchBadAlloc([&] { return Drain(step); });
     {
-      // Never held together with drain_mutex_.
+      // run_.mutex and drain_mutex_ are never held together.
       const std::lock_guard run_lock(run_.mutex);
       run_.in_use.erase(step);
     }
@@ -401,7 +404,8 @@ Result<std::vector<Candidate>> TieredManagerImpl::FindCandidates(
   if (members.ok()) mine.members = *std::move(members);
   if (run_.rank() == 0) {
     auto shared = ListSharedSteps(run_.options);
-    // The local tier works without the shared tier.
+    // The local tier works without the shared tier, so a failure is only a
+    // warning.
     if (shared.ok()) mine.shared = *std::move(shared);
     if (!shared.ok()) run_.Warn(std::string(shared.status().message()));
   }
@@ -476,7 +480,7 @@ Status TieredManagerImpl::OpenShared(const Candidate& candidate,
 Result<TierRestore> TieredManagerImpl::Open(
     std::optional<int64_t> step, const std::vector<std::string>& skip) {
   HF_RETURN_IF_ERROR(CheckOpen());
-  // The leftovers of a failed save are not a step.
+  // A failure of the last save is only a warning: its leftovers are not a step.
   const Status saved = WaitProtected();
   if (!saved.ok()) run_.Warn(std::string(saved.message()));
   return CatchBadAlloc([&] {
@@ -511,14 +515,16 @@ Result<TierRestore> TieredManagerImpl::OpenInCall(
         " tier is skipped: " + std::string(opened.message()));
     if (run_.rank() == 0) run_.Warn(restore.notes.back());
   }
-  // NotFound would make a run start anew, so steps that failed are DataLoss.
+  // NotFound would make a run start anew. So if there are steps but none could
+  // be restored, this is DataLoss.
   if (!restore.notes.empty()) {
     return DataLossError(NoStepText(step, restore.notes));
   }
   return NotFoundError(NoStepText(step, {}));
 }
 
-// A step that its run should have copied to the shared tier, but did not.
+// Returns whether the step's run should have copied it to the shared tier, but
+// did not.
 bool TieredManagerImpl::IsDueStill(
     const Candidate& candidate,
     const std::vector<Candidate>& candidates) const {
@@ -582,8 +588,8 @@ Status TieredManagerImpl::Close() {
     drain_changed_.notify_all();
   }
   if (drainer_.joinable()) drainer_.join();
-  // No rank exits while others still read from it. A rank that has its answer
-  // exits, possibly before rank 0 knows that the answer arrived, so a failure
+  // No rank exits while others still read from it. A rank exits once it has its
+  // answer, possibly before rank 0 knows that the answer arrived, so a failure
   // here is ignored.
   if (control_ != nullptr) {
     static_cast<void>(control_->Agree(

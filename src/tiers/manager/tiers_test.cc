@@ -1,4 +1,4 @@
-// Hosts are threads of this process, each with its own directory and manager.
+// Hosts are threads in this process, each with its own directory and manager.
 // They save, are lost in every possible way, and restore.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -127,7 +127,7 @@ TEST(RateLimitTest, StreamsTogetherStayBelowTheRate) {
       });
     }
   }
-  // The first bytes need not wait.
+  // The first bytes did not wait.
   EXPECT_GE(SecondsSince(begun), 0.19);
 }
 
@@ -158,7 +158,7 @@ Tree StateAt(int64_t step) {
                      {"step", step}});
 }
 
-// Ok when the opened step equals StateAt its number, bit for bit.
+// Returns ok if the opened step equals StateAt of its number, bit for bit.
 Status CheckState(const TierRestore& restore) {
   const Tree wanted = StateAt(restore.step);
   for (const char* name : {"a", "b", "c", "step"}) {
@@ -204,8 +204,8 @@ class TieredManagerTest : public testing::Test {
 
   using Work = std::function<Status(TieredManager& manager, int64_t rank)>;
 
-  // Does one run in which rank i is on hosts[i], and returns all ranks'
-  // failures.
+  // Does one run in which rank i is on hosts[i], and returns each rank's
+  // Status.
   std::vector<Status> Run(const std::vector<int64_t>& hosts, const Work& work) {
     auto transports = MakeThreadTransports(hosts.size());
     std::vector<Status> statuses(hosts.size());
@@ -257,7 +257,7 @@ class TieredManagerTest : public testing::Test {
     };
   }
 
-  // The directory of the only step on the host.
+  // Returns the directory of the only step on the host.
   std::string StepPathOf(int64_t host) const {
     for (const auto& entry : fs::directory_iterator(HostPath(host) + "/run")) {
       return entry.path();
@@ -332,7 +332,7 @@ TEST_F(TieredManagerTest, AnyHostOfAGroupMayBeLost) {
     RunOk({0, 1, 2, 3}, SaveSteps({lost + 1}));
     fs::remove_all(HostPath(lost));
     RunOk({0, 1, 2, 3}, RestoreIs({lost + 1, "parity", {lost}}));
-    // It has been rebuilt, with its parity.
+    // The lost member has been rebuilt, with its parity.
     RunOk({0, 1, 2, 3}, RestoreIs({lost + 1, "local", {}}));
   }
 }
@@ -374,7 +374,7 @@ TEST_F(TieredManagerTest, TooMuchLostFallsBackToTheSharedTierInWords) {
     EXPECT_THAT(restore.notes.at(0), HasSubstr("ranks 1, 2 of the save lost"));
     return Status();
   });
-  // A plain checkpoint, which needs no host.
+  // The shared step is a plain checkpoint, which needs no hosts.
   const auto loaded = OpenCheckpoint(Place(SharedPath() + "/2"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_EQ((*loaded)->leaves().size(), 4u);
@@ -394,7 +394,7 @@ TEST_F(TieredManagerTest, SavesKeepToTheirRatesAndRestoresHaveNone) {
     return Status();
   });
   // At this rate, rebuilding a host would take hours, so the limit must not
-  // apply.
+  // apply to it.
   options_.parity.bytes_per_second_max = 1;
   fs::remove_all(HostPath(2));
   RunOk({0, 1, 2, 3}, RestoreIs({1, "parity", {2}}));
@@ -489,7 +489,8 @@ TEST_F(TieredManagerTest, DamageOfEveryFileIsHealed) {
                           manager.Restore(CheckState));
       EXPECT_EQ(restore.step, 9);
       EXPECT_THAT(restore.rebuilt_ranks, IsEmpty());
-      // A record is copied from another rank; blocks are rebuilt.
+      // A damaged record is copied from another rank; damaged blocks are
+      // rebuilt.
       if (!path.ends_with("/group")) {
         EXPECT_GE(restore.healed_block_count, 1u) << path;
       }
@@ -518,7 +519,7 @@ TEST_F(TieredManagerTest, AnOldTimelineNeverWins) {
     fs::rename(HostPath(host), HostPath(host) + ".old");
     fs::create_directories(HostPath(host));
   }
-  // This run knows of step 100 only from one host.
+  // This run learns of step 100 only from one host.
   fs::rename(HostPath(0) + ".old", HostPath(0));
   RunOk({0, 1, 2, 4}, SaveSteps({60}));
   fs::remove_all(HostPath(4));
@@ -541,7 +542,7 @@ TEST_F(TieredManagerTest, AnOldTimelineOfTheSharedTierNeverWins) {
   });
   for (int64_t host = 0; host < 4; ++host) fs::remove_all(HostPath(host));
   RunOk({0, 1, 2, 3}, RestoreIs({60, "shared", {}}));
-  // New hosts know of it, too.
+  // New hosts take it into account, too.
   RunOk({4, 5, 6, 7}, SaveSteps({61}));
   RunOk({4, 5, 6, 7}, RestoreIs({61, "local", {}}));
 }
@@ -599,8 +600,8 @@ TEST_F(TieredManagerTest, ARankWithoutATreeFailsTheSaveOfAll) {
   RunOk({0, 1, 2, 3}, RestoreIs({2, "local", {}}));
 }
 
-// Expects a save to fail on all ranks with `code`, and to keep the previous
-// step.
+// Expects a save to fail on all ranks with `code`, and the previous step to be
+// kept.
 void ExpectRefused(TieredManager& manager, const Tree& tree,
                    const TieredSaveOptions& options, StatusCode code,
                    const std::string& why) {
@@ -766,7 +767,7 @@ TEST_F(TieredManagerTest, SpaceIsWhatTheParityPromises) {
       if (entry.is_regular_file()) data_bytes += entry.file_size();
     }
   }
-  // n = 3, m = 1; the sizes of the parts of this small state differ by a few
+  // n = 3 and m = 1. The sizes of this small state's parts differ by a few
   // blocks.
   EXPECT_LE(parity_bytes, data_bytes / 3 * 5 / 4);
 }

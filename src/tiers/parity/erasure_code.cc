@@ -12,12 +12,12 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kShardCountMax = 255;
-// The most bytes per call of isa-l, which counts in ints, and the width of its
-// widest vectors.
+// The width of isa-l's widest vectors, and the most bytes per call of isa-l,
+// which counts in ints.
 constexpr size_t kVectorBytes = 64;
 constexpr size_t kRunBytesMax = size_t{1} << 30;
 
-// Products of one coefficient with 0..15 and with 0, 16, ..., 240.
+// The products of one coefficient with 0..15, and with 0, 16, ..., 240.
 using ProductTable = std::array<unsigned char, 32>;
 
 ProductTable ProductsOf(uint8_t coefficient) {
@@ -27,10 +27,10 @@ ProductTable ProductsOf(uint8_t coefficient) {
   return table;
 }
 
-// Arithmetic of the field that isa-l uses: GF(2^8) with the polynomial x^8 +
-// x^4 + x^3 + x^2 + 1. isa-l's own function gf_mul is not called, because
-// libcrypto has a function with that name, and a program that links both calls
-// the wrong one.
+// Multiplies in the field that isa-l uses: GF(2^8) with the polynomial x^8 +
+// x^4 + x^3 + x^2 + 1. isa-l's own function gf_mul is not called: libcrypto has
+// a function of the same name, and a program that links both calls the wrong
+// one.
 uint8_t Product(uint8_t a, uint8_t b) {
   constexpr int kPolynomial = 0x11D;
   int product = 0;
@@ -42,15 +42,15 @@ uint8_t Product(uint8_t a, uint8_t b) {
   return static_cast<uint8_t>(product);
 }
 
-// a^254, since a^255 is 1. REQUIRES: not 0.
+// Returns 1 / a as a^254, since a^255 is 1. REQUIRES: a is not 0.
 uint8_t Inverse(uint8_t a) {
   uint8_t inverse = 1;
   for (int i = 0; i < 254; ++i) inverse = Product(inverse, a);
   return inverse;
 }
 
-// Inverts a square part of a Cauchy matrix by Gauss-Jordan elimination. No
-// intermediate part is singular, so no rows are exchanged.
+// Inverts a square submatrix of a Cauchy matrix by Gauss-Jordan elimination. No
+// pivot is 0 along the way, so rows need not be exchanged.
 std::vector<uint8_t> InverseOf(std::vector<uint8_t> square, size_t side) {
   std::vector<uint8_t> inverse(square.size());
   for (size_t i = 0; i < side; ++i) inverse[i * side + i] = 1;
@@ -84,7 +84,7 @@ ErasureCode::ErasureCode(int64_t data_count, int64_t parity_count)
     coefficients_.assign(n, 1);
     return;
   }
-  // A Cauchy matrix: 1 / (x + y) for numbers that are all different.
+  // A Cauchy matrix has 1 / (x + y), for x and y that are all different.
   for (size_t i = n; i < n + m; ++i) {
     for (size_t j = 0; j < n; ++j) {
       coefficients_.push_back(Inverse(static_cast<uint8_t>(i ^ j)));
@@ -129,7 +129,7 @@ void AddProduct(uint8_t coefficient, std::span<const char> source,
   }
   for (; done < source.size(); ++done) {
     const auto byte = static_cast<unsigned char>(source[done]);
-    // The product of a byte is the sum of the products of its two halves.
+    // The product of a byte is the sum of the products of its two half-bytes.
     const int product = table[byte & 15] ^ table[size_t{16} + (byte >> 4)];
     target[done] = static_cast<char>(target[done] ^ product);
   }
@@ -153,8 +153,7 @@ Result<std::vector<ErasureCode::Term>> ErasureCode::TermsOf(
   }
   // The wanted shard is computed from the others, even if it is available.
   is_there[static_cast<size_t>(wanted)] = false;
-  // As many parity shards as data shards are missing determine the missing
-  // shards.
+  // For each missing data shard, one parity shard is needed to determine it.
   std::vector<size_t> missing, parities;
   for (size_t j = 0; j < n; ++j) {
     if (!is_there[j]) missing.push_back(j);
@@ -174,8 +173,8 @@ Result<std::vector<ErasureCode::Term>> ErasureCode::TermsOf(
   }
   const std::vector<uint8_t> inverse = InverseOf(std::move(square), side);
 
-  // `wanted` as a sum of data shards, in which each missing shard is replaced
-  // by a sum of parity and existing data shards.
+  // Shard `wanted` is a sum of data shards. In it, each missing shard is
+  // replaced by a sum of parity shards and existing data shards.
   const auto factor = [&](size_t data) -> uint8_t {
     const auto w = static_cast<size_t>(wanted);
     return w < n ? w == data : coefficients_[(w - n) * n + data];

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The slow and obvious twin, bit by bit.
+// The slow and obvious product, bit by bit.
 uint8_t SlowProduct(uint8_t a, uint8_t b) {
   unsigned product = 0, shifted = a;
   for (int bit = 0; bit < 8; ++bit) {
@@ -88,7 +88,7 @@ TEST(ErasureCodeTest, CoefficientsAreThoseOfTheFormat) {
   for (int64_t j = 0; j < 254; ++j) EXPECT_EQ(one->coefficient(0, j), 1);
 }
 
-// Every shard is rebuilt from the others, whichever are lost.
+// Checks that every shard is rebuilt from the others, whichever are lost.
 void CheckAllLosses(int64_t n, int64_t m) {
   SCOPED_TRACE(std::to_string(n) + "+" + std::to_string(m));
   const auto code = ErasureCode::Make(n, m);
@@ -194,7 +194,7 @@ TEST(ErasureCodeTest, WhatCannotBeIsRefused) {
   }
   EXPECT_EQ(code->TermsOf(0, std::vector<int64_t>{1, 2, 5}).status().code(),
             StatusCode::kInvalidArgument);
-  // A shard that is named twice counts once.
+  // A shard that is named twice counts only once.
   const Status lost = code->TermsOf(0, std::vector<int64_t>{1, 2, 2}).status();
   EXPECT_EQ(lost.code(), StatusCode::kDataLoss);
   EXPECT_THAT(lost.message(), HasSubstr("got 2, want 3"));

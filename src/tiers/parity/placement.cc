@@ -28,18 +28,20 @@ Status CheckPlacement(int64_t rank_count, int64_t group_size,
       ": run more, or ask for fewer parities");
 }
 
-// The group count that comes closest to the desired group size, within the
-// limits on group sizes.
+// Returns the group count that comes closest to the desired group size, within
+// the limits on group sizes.
 int64_t GroupCount(int64_t rank_count, int64_t group_size,
                    int64_t parity_count) {
   const int64_t nearest = (rank_count + group_size / 2) / group_size;
   const int64_t least = (rank_count + kGroupSizeMax - 1) / kGroupSizeMax;
-  // At least 1: CheckPlacement requires more ranks than parity shards.
+  // This is at least 1, because CheckPlacement requires more ranks than parity
+  // shards.
   const int64_t most = rank_count / (parity_count + 1);
   return std::min(std::max(nearest, least), most);
 }
 
-// How many of the group's fullest domains may fail.
+// Returns how many domains may fail, even the group's fullest, without too many
+// losses.
 int64_t LossesCovered(const std::vector<int64_t>& group,
                       std::span<const std::string> domain_of_rank,
                       int64_t parity_count) {
@@ -68,7 +70,7 @@ Result<GroupPlan> PlaceGroups(std::span<const std::string> domain_of_rank,
   if (!checked.ok()) return checked;
   const auto group_count =
       static_cast<size_t>(GroupCount(rank_count, group_size, parity_count));
-  // Ranks are dealt to the groups like cards, domain after domain.
+  // Ranks are dealt to the groups like cards, one domain after another.
   std::map<std::string_view, std::vector<int64_t>> ranks_of;
   for (int64_t rank = 0; rank < rank_count; ++rank) {
     ranks_of[domain_of_rank[static_cast<size_t>(rank)]].push_back(rank);

@@ -30,7 +30,7 @@ GroupPlan Placed(const std::vector<std::string>& domains, int64_t group_size,
 }
 
 TEST(PlacementTest, RanksOfOneDomainGoToDifferentGroups) {
-  // 4 racks of 2: two groups of 4, each with one rank of every rack.
+  // 4 racks of 2 ranks make two groups of 4, each with one rank of every rack.
   const GroupPlan plan = Placed(Domains(4, 2), 4, 1);
   ASSERT_EQ(plan.groups.size(), 2u);
   EXPECT_THAT(plan.groups[0], ElementsAre(0, 2, 4, 6));
@@ -40,7 +40,8 @@ TEST(PlacementTest, RanksOfOneDomainGoToDifferentGroups) {
 }
 
 TEST(PlacementTest, ADomainThatIsTooLargeIsSaid) {
-  // 2 racks of 4 in groups of 4: two of each rack in every group.
+  // 2 racks of 4 ranks, in groups of 4, put two ranks of each rack in every
+  // group.
   EXPECT_EQ(Placed(Domains(2, 4), 4, 1).domain_losses_covered, 0);
   EXPECT_EQ(Placed(Domains(2, 4), 4, 2).domain_losses_covered, 1);
   EXPECT_EQ(Placed(Domains(1, 8), 4, 3).domain_losses_covered, 0);
@@ -55,7 +56,7 @@ TEST(PlacementTest, GroupsAreNearTheirAim) {
   EXPECT_EQ(count_of(16, 15, 1), 1u);
   EXPECT_EQ(count_of(23, 15, 1), 2u);
   EXPECT_EQ(count_of(300, 255, 1), 2u);
-  EXPECT_EQ(count_of(5, 3, 2), 1u);  // two of them would be too small
+  EXPECT_EQ(count_of(5, 3, 2), 1u);  // two groups would be too small
   EXPECT_EQ(count_of(4096, 16, 2), 256u);
 }
 
@@ -95,7 +96,8 @@ TEST(PlacementTest, EveryPlanKeepsItsPromises) {
       }
       ASSERT_LE(highest - fewest, 1);
     }
-    // Removes the fullest domains one after the other, by hand.
+    // Counts how many of the fullest domains each group can lose, one after the
+    // other.
     int64_t covered = rank_count;
     for (auto& count : counts) {
       int64_t lost = 0, gone = 0;

@@ -9,7 +9,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kMemberCountMax = 255;
-// With these limits, offsets of parity fit, whatever n and m are.
+// With these limits, parity offsets fit into 64 bits, whatever n and m are.
 constexpr uint64_t kDataBytesMax = uint64_t{1} << 53;
 constexpr uint64_t kBlockBytesMax = uint64_t{1} << 40;
 
@@ -50,7 +50,7 @@ StripeLayout::StripeLayout(std::vector<uint64_t> data_bytes,
   }
   const int64_t row_count = (blocks_max + data_count_ - 1) / data_count_;
   for (int64_t i = 0; i < member_count(); ++i) {
-    // The last block that has bytes determines the block count.
+    // The last parity block that has bytes determines the block count.
     for (int64_t q = row_count * parity_count_; q-- > 0;) {
       const int64_t t = Wrapped(i - q % parity_count_);
       const uint64_t byte_count = StripeBytes(q / parity_count_, t);

@@ -31,14 +31,15 @@ StripeLayout Laid(std::vector<uint64_t> data_bytes, int64_t parity_count,
 }
 
 TEST(StripeLayoutTest, ASmallGroupByHand) {
-  // g = 3, n = 2, m = 1, blocks of 10.
+  // g = 3, n = 2, m = 1, blocks of 10 bytes.
   const StripeLayout layout = Laid({25, 20, 7}, 1, 10);
   EXPECT_EQ(layout.member_count(), 3);
   EXPECT_EQ(layout.data_count(), 2);
   EXPECT_EQ(layout.data_block_count(0), 3);
   EXPECT_EQ(layout.data_block_count(2), 1);
-  // Member 0's block 0: row 0, j 0, t = (0 - 1 - 0) mod 3 = 2: parity on member
-  // 2, position 0 on member 0, position 1 on member 1.
+  // Member 0's block 0 is in row 0 at position j = 0, with t = (0 - 1 - 0) mod
+  // 3 = 2. So parity is on member 2, position 0 on member 0, position 1 on
+  // member 1.
   const auto stripe = layout.OfData(0, 0);
   EXPECT_EQ(stripe.own, 0);
   EXPECT_EQ(stripe.byte_count, 10u);
@@ -46,7 +47,8 @@ TEST(StripeLayoutTest, ASmallGroupByHand) {
   EXPECT_EQ(BlockOf(stripe.shards[0]), Block(0, false, 0));
   EXPECT_EQ(BlockOf(stripe.shards[1]), Block(1, false, 1));
   EXPECT_EQ(BlockOf(stripe.shards[2]), Block(2, true, 0));
-  // Row 1 has only member 0's block 2 of 5 bytes: t = 2, on member 2 again.
+  // Row 1 has only member 0's block 2, with 5 bytes: t = 2, so parity is on
+  // member 2 again.
   const auto last = layout.OfData(0, 2);
   EXPECT_EQ(last.byte_count, 5u);
   EXPECT_EQ(last.shards[0].offset, 20u);
@@ -60,7 +62,8 @@ TEST(StripeLayoutTest, ASmallGroupByHand) {
   EXPECT_EQ(layout.parity_bytes(1), 10u);
 }
 
-// No block is in two stripes, and every stripe with bytes has its parity.
+// Checks that no block is in two stripes, and that every stripe with bytes has
+// its parity.
 void CheckStripes(const std::map<std::vector<Block>, int64_t>& stripes,
                   const std::set<Block>& seen) {
   std::set<Block> in_stripes;
@@ -74,7 +77,7 @@ void CheckStripes(const std::map<std::vector<Block>, int64_t>& stripes,
   }
 }
 
-// The rules in the header, checked for all blocks of a group.
+// Checks the header's rules for all blocks of a group.
 void CheckLayout(const std::vector<uint64_t>& sizes, int64_t m,
                  uint64_t block_bytes) {
   const StripeLayout layout = Laid(sizes, m, block_bytes);
@@ -102,7 +105,7 @@ void CheckLayout(const std::vector<uint64_t>& sizes, int64_t m,
           shard.offset < size ? std::min(block_bytes, size - shard.offset) : 0;
       if (shard.is_parity) {
         ASSERT_EQ(shard.byte_count, stripe.byte_count);
-        ASSERT_LE(shard.byte_count, there);  // the last is exactly as long
+        ASSERT_LE(shard.byte_count, there);  // equal for the last block
       } else {
         ASSERT_EQ(shard.byte_count, there);
         byte_count = std::max(byte_count, there);
@@ -162,7 +165,8 @@ TEST(StripeLayoutTest, EqualMembersHaveEqualParity) {
   }
 }
 
-// Rebuilds shard by shard with real bytes, with files cut as the layout says.
+// Rebuilds real bytes, shard by shard, from files that are cut as the layout
+// says.
 TEST(StripeLayoutTest, LostMembersComeBackByTheCode) {
   std::mt19937 random(9);
   const std::vector<uint64_t> sizes = {100, 0, 64, 333, 17, 200};
@@ -244,7 +248,7 @@ TEST(StripeLayoutTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(code_of(std::vector<uint64_t>(256, 1), 1, 1),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(code_of({1, kMost}, 1, uint64_t{1} << 40), StatusCode::kOk);
-  // The last byte of the largest member.
+  // The largest parity offset does not overflow.
   const StripeLayout large =
       Laid(std::vector<uint64_t>(255, kMost), 254, uint64_t{1} << 40);
   EXPECT_EQ(large.parity_bytes(0), kMost * 254);

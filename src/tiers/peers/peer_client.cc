@@ -34,7 +34,7 @@ struct PeerClient::Attempt {
   bool keeps_connection = false;
 };
 
-// The right to use one connection to a peer: a kept one, or a new one.
+// The right to use one connection to a peer: a kept connection or a new one.
 class PeerClient::Turn {
  public:
   Turn(PeerClient& client, Pool& pool) : client_(client), pool_(pool) {}
@@ -51,14 +51,15 @@ class PeerClient::Turn {
 
  private:
   PeerClient& client_;
-  Pool& pool_;  // in a map that never erases one
+  Pool& pool_;  // in a map that never erases a pool
   std::optional<PeerSocket> kept_;
 };
 
 PeerClient::PeerClient(const PeerClientOptions& options) : options_(options) {}
 
-// A server with too many strangers may end a connection before it knows this
-// client. Then connecting is retried, since no request was sent yet.
+// Opens a connection. A server with too many strangers may end it before it
+// knows this client. Connecting is then retried, since no request has been sent
+// yet.
 Result<PeerSocket> PeerClient::Open(const PeerAddress& peer,
                                     const PeerWait& call_wait) {
   PeerWait wait = call_wait;
@@ -114,8 +115,8 @@ Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, const Question& question,
   const bool is_ok = answer.code == StatusCode::kOk;
   const bool fills = is_ok && !target.empty();
   const uint64_t byte_count = answer.payload_bytes;
-  // Checked before any byte is received, so that no byte is written past the
-  // target.
+  // The size is checked before any byte is received, so that no byte is written
+  // past the target.
   if (fills && byte_count != target.size()) {
     return DataLossError("the answer has another size (got " +
                          std::to_string(byte_count) + " bytes, want " +
@@ -144,8 +145,8 @@ Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, const Question& question,
   if (answer.has_crc && Crc32c({place, byte_count}) != answer.payload_crc) {
     return DataLossError("the answer came with another checksum");
   }
-  // A peer that answered before it had the complete request reads no more of
-  // it.
+  // A peer that answers before it has the complete request does not read the
+  // rest of it.
   attempt.keeps_connection = is_sent;
   if (!is_ok) {
     return Status(answer.code, std::string(place, byte_count));
@@ -171,7 +172,8 @@ Result<Bytes> PeerClient::CallInTurn(const PeerAddress& peer,
     pool.idle.pop_back();
   }
   lock.unlock();
-  // From here on, `turn` returns the right, however this ends.
+  // From here on, `turn` returns the right to the connection, however this
+  // function ends.
   Turn turn(*this, pool);
   if (kept && kept->IsQuiet()) {
     Attempt attempt;

@@ -1,18 +1,25 @@
-// PeerClient: requests bytes from other processes, and keeps the connections.
+// PeerClient: requests bytes from other processes, and keeps its connections to
+// them.
 //
-// A call ends when its time is up, whatever the peer does, and is cancelled
-// within 100 ms. A request may reach the peer twice: if a kept connection turns
-// out to be dead, the request is sent again, once, on a new connection.
-// Thread-safety: any thread, several calls concurrently; calls to one peer
+// A call ends when its time is up, whatever the peer does, and within 100 ms of
+// a cancellation. A request may reach the peer twice: if a kept connection
+// turns out to be dead, the request is sent again, once, on a new connection.
+// Thread-safety: any thread, several calls concurrently. Calls to one peer
 // beyond connections_per_peer_max wait for each other.
 // Ownership: owns its connections; must outlive all calls. Units: bytes,
-// seconds. Errors: each names the peer. The error of the peer's function, with
-// its code; DeadlineExceeded without the complete answer in time (or without a
-// connection in connect_seconds_max); Unavailable if the peer refuses, ends or
-// loses the connection, or has no address; PermissionDenied if the peer has
-// another secret; DataLoss for an answer that is damaged, does not have the
-// target's size, or does not follow the protocol; FailedPrecondition for
-// another protocol version; ResourceExhausted for an answer that is too large.
+// seconds.
+// Errors: each names the peer.
+// - The error of the peer's function, with its code.
+// - DeadlineExceeded without the complete answer in time, or without a
+//   connection in connect_seconds_max.
+// - Unavailable if the peer refuses, ends or loses the connection, or has no
+//   address.
+// - PermissionDenied if the peer has another secret.
+// - DataLoss for an answer that is damaged, does not have the target's size, or
+//   does not follow the protocol.
+// - FailedPrecondition for another protocol version.
+// - ResourceExhausted for an answer that is too large.
+//
 // After fork() the child must not use it.
 #pragma once
 
@@ -46,17 +53,17 @@ struct PeerClientOptions {
   uint64_t answer_bytes_max = 64 << 20;
 };
 
-// Where the checksum of an answer is verified. With kHere, this class verifies
-// it, and an answer without a checksum is DataLoss.
+// Where an answer's checksum is verified. With kHere, PeerClient verifies it,
+// and an answer without a checksum is DataLoss.
 enum class AnswerCheck { kHere, kByCaller };
 
 class PeerClient {
  public:
   explicit PeerClient(const PeerClientOptions& options);
 
-  // Returns the peer's answer to `request`. If `target` is not empty, it is
-  // filled instead and nothing is returned; after a failure its bytes are
-  // undefined.
+  // Returns the peer's answer to `request`. If `target` is not empty, the
+  // answer goes there instead, and the result is empty. After a failure, the
+  // target's bytes are undefined.
   Result<Bytes> Call(const PeerAddress& peer, std::string_view request,
                      double timeout_seconds, std::span<char> target = {},
                      const CancelToken* cancel = nullptr,

@@ -17,7 +17,7 @@ namespace {
 constexpr int kSendFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
 constexpr uint64_t kReadHereBytesMax = 16 << 10;
 
-// sendfile has no MSG_NOSIGNAL, so the signal is blocked on our own threads.
+// sendfile has no MSG_NOSIGNAL, so SIGPIPE is blocked on our own threads.
 void BlockPipeSignal() {
   thread_local const bool is_blocked = [] {
     sigset_t signals;
@@ -28,7 +28,7 @@ void BlockPipeSignal() {
   static_cast<void>(is_blocked);
 }
 
-// True for an error of the socket, not of a file.
+// Returns true for an error of the socket, not of a file.
 bool IsConnectionError(int error) {
   return error == EPIPE || error == ECONNRESET || error == ETIMEDOUT ||
          error == ENOTCONN || error == EBADF || error == EHOSTUNREACH ||
@@ -74,8 +74,8 @@ PeerFileSender::Progress PeerFileSender::Send(int socket) {
       auto offset = static_cast<off_t>(piece.offset);
       ssize_t sent =
           ::sendfile(socket, piece.descriptor, &offset, piece.byte_count);
-      // If nothing was sent without an error, the file ends before the piece
-      // does.
+      // If nothing was sent and there was no error, the file ends before the
+      // piece does.
       const bool is_of_file =
           sent == 0 || (sent < 0 && errno != EAGAIN && errno != EINTR &&
                         !IsConnectionError(errno));

@@ -1,10 +1,10 @@
-// PeerFileSender: sends an answer that consists of pieces of files from the
-// page cache into a connection (sendfile), without a copy in this process.
+// PeerFileSender: sends an answer that consists of pieces of files. sendfile
+// sends them from the page cache, without a copy in this process.
 //
-// A piece that sendfile cannot send is read and sent. Bytes that cannot be
+// A piece that sendfile cannot send is read and then sent. Bytes that cannot be
 // read, because the file was truncated or its disk fails, are sent as zeros,
-// since the size of the answer was already sent. So these answers are for
-// clients that have a checksum of the bytes.
+// since the answer's size has already been sent. Such answers are therefore
+// only for clients that have a checksum of the bytes.
 // Thread-safety: one call at a time. Ownership: shares the files, borrows the
 // socket. Units: bytes.
 #pragma once
@@ -29,8 +29,8 @@ class PeerFileSender {
 
   PeerFileSender(std::string head, std::vector<PeerFilePiece> pieces);
 
-  // Sends until everything is sent, the socket accepts no more, or it is
-  // broken. REQUIRES: the socket is non-blocking.
+  // Sends until everything is sent, the socket accepts no more, or the socket
+  // is broken. REQUIRES: the socket is non-blocking.
   Progress Send(int socket);
 
  private:

@@ -87,7 +87,7 @@ Result<PeerFrameHead> ParsePeerHead(std::string_view bytes,
   const uint8_t flags_max = is_answer && code == 0 ? kPeerNoCrcFlag : 0;
   if (static_cast<uint8_t>(bytes[0]) != static_cast<uint8_t>(wanted) ||
       code > code_max || flags > flags_max || bytes[3] != 0) {
-    return DataLossError("a frame is of no kind that is wanted here");
+    return DataLossError("a frame has an unexpected kind, code or flag");
   }
   head.kind = wanted;
   head.code = static_cast<StatusCode>(code);

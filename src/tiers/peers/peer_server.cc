@@ -1,6 +1,6 @@
 #include "tiers/peers/peer_server.h"
 
-// libc++ of C++20 lacks the std::result_of that this Asio would use.
+// In C++20, libc++ lacks the std::result_of that this Asio would use.
 #define BOOST_ASIO_HAS_STD_INVOKE_RESULT 1
 #include <limits.h>
 #include <sys/resource.h>
@@ -47,19 +47,19 @@ std::chrono::milliseconds PeerMilliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-// Shared by all connections of a server.
+// The state that all connections of a server share.
 struct PeerShared {
   PeerServerOptions options;
   PeerServer::Handler handler;
   asio::thread_pool& workers;
-  std::atomic<int> connection_count{0};  // that know the secret
+  std::atomic<int> connection_count{0};  // those that know the secret
   std::atomic<int> stranger_count{0};
   std::atomic<uint64_t> held_answer_bytes{0};
   std::atomic<bool> is_stopping{false};
 };
 
-// One connection. Its pending operations own it, so it is destroyed when the
-// last of them ends.
+// A connection. Its pending operations own it, so it is destroyed when the last
+// of them ends.
 class PeerSession : public std::enable_shared_from_this<PeerSession> {
  public:
   PeerSession(tcp::socket socket, PeerShared& shared)
@@ -73,15 +73,15 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     --(is_stranger_ ? shared_.stranger_count : shared_.connection_count);
   }
 
-  // Called on the thread of the connections.
+  // These are called on the connections' thread.
   bool is_stranger() const { return is_stranger_; }
   WaitClock::time_point begun() const { return begun_; }
   void End() { stream_.close(); }
 
   void Begin() {
-    // Bytes that a client has not received are dropped with the connection;
-    // otherwise the system would keep megabytes for a client that does not
-    // read.
+    // When a connection is closed, bytes that the client has not received are
+    // dropped. The system would otherwise keep megabytes for a client that does
+    // not read.
     error_code ignored;
     stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
     stream_.socket().native_non_blocking(true, ignored);
@@ -115,7 +115,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
       const std::string& secret = shared_.options.secret;
       answer_head_ += PeerProof(secret, PeerSide::kServer, *nonce, own_nonce);
       wanted_proof_ = PeerProof(secret, PeerSide::kClient, *nonce, own_nonce);
-    } else {  // the client learns only the version
+    } else {  // the client is told only the version
       answer_head_.append(kPeerProofBytes, '\0');
     }
     const Step next =
@@ -134,7 +134,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   void OnProof() {
     if (!IsSameProof({head_.data(), kPeerProofBytes}, wanted_proof_)) return;
     const int count_max = shared_.options.connection_count_max;
-    // Nothing is pending then, so the session and its connection are destroyed.
+    // In this case nothing is pending, so the session and its connection are
+    // destroyed.
     if (shared_.connection_count >= count_max) return;
     is_stranger_ = false;
     --shared_.stranger_count;
@@ -169,8 +170,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   }
 
   void OnRequest() {
-    // The handler may take long, so no timer may close the connection
-    // meanwhile.
+    // The handler may take long, so no timer may close the connection while it
+    // runs.
     stream_.expires_never();
     asio::post(shared_.workers, [self = shared_from_this()] {
       if (self->shared_.is_stopping) return;
@@ -222,8 +223,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     answer_ = {};
   }
 
-  // The request is not read. The bytes that still arrive are discarded, since
-  // an immediate close could lose the answer, too.
+  // Answers a request that is not read. The bytes that still arrive are
+  // discarded, since an immediate close could lose the answer, too.
   void Refuse(const Status& status) {
     drains_ = true;
     SetAnswer(status);
@@ -232,8 +233,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
 
   void Write() { files_ ? SendFiles() : WritePiece(); }
 
-  // Runs on a worker, since a file may have to be read from disk. Meanwhile no
-  // timer closes the descriptor.
+  // Sends files on a worker, since a file may have to be read from disk. No
+  // timer closes the descriptor in the meantime.
   void SendFiles() {
     is_sending_ = true;
     asio::post(shared_.workers, [self = shared_from_this()] {
@@ -263,7 +264,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
                                 });
   }
 
-  // The head is sent with the first piece.
+  // Sends the next piece of the answer; the first is sent with the head.
   void WritePiece() {
     AllowFor(shared_.options.stall_seconds_max);
     const std::string_view head =
@@ -300,7 +301,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   Bytes answer_;
   uint64_t done_bytes_ = 0;
   std::optional<PeerFileSender> files_;  // instead of answer_
-  asio::steady_timer stall_;             // of files_
+  asio::steady_timer stall_;             // for files_
   bool is_sending_ = false;
   bool drains_ = false;
 };
@@ -323,8 +324,8 @@ class PeerServer::Rep {
         shared_{options, std::move(handler), workers_},
         acceptor_(io_) {}
 
-  // Sessions refer to all members. Sessions that workers hold return to `io_`,
-  // which releases the others.
+  // Sessions refer to all members, so they must end first. Those that workers
+  // hold return to `io_`, whose destruction releases the others.
   ~Rep() {
     shared_.is_stopping = true;
     io_.stop();
@@ -364,8 +365,8 @@ class PeerServer::Rep {
     if (!MakeRoomForStranger()) return AcceptLater();
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      // Probably out of descriptors, so other connections have to be closed
-      // first.
+      // The process is probably out of descriptors, so other connections have
+      // to be closed first.
       if (error || IsReserved(socket.native_handle())) {
         socket.close(error);
         EndOldestStranger();
@@ -386,7 +387,7 @@ class PeerServer::Rep {
     });
   }
 
-  // The oldest session that is still a stranger; null if there is no stranger.
+  // Returns the oldest session that is still a stranger, or null.
   std::shared_ptr<PeerSession> OldestStranger() {
     while (!strangers_.empty()) {
       auto session = strangers_.front().lock();
@@ -407,7 +408,7 @@ class PeerServer::Rep {
     const int count_max =
         std::min<int>(shared_.options.stranger_count_max,
                       std::max<int64_t>(1, DescriptorCountMax() / 8));
-    // While one stranger stays, others come and go after it.
+    // Others may have come and gone after an old stranger that stays.
     if (std::ssize(strangers_) > 2 * count_max) {
       std::erase_if(strangers_, [](const auto& session) {
         return session.expired() || !session.lock()->is_stranger();

@@ -26,8 +26,8 @@ namespace holdfast {
 namespace {
 
 constexpr std::chrono::milliseconds kCancelSlice(50);
-// A receiver of more bytes than this sleeps until so many have arrived: waking
-// it for every packet took a tenth of the transfer time.
+// A receiver of more bytes than this sleeps until this many have arrived.
+// Waking it for every packet took a tenth of the transfer time.
 constexpr uint64_t kWakeBytes = 256 << 10;
 
 struct SocketAddress {
@@ -40,7 +40,7 @@ Status SocketError(std::string_view what, int error) {
                           std::generic_category().message(error));
 }
 
-// Returns the events that occurred.
+// Waits for any of the events, and returns those that occurred.
 Result<short> WaitForSocket(int descriptor, short events,
                             const PeerWait& wait) {
   while (true) {
@@ -52,8 +52,8 @@ Result<short> WaitForSocket(int descriptor, short events,
   }
 }
 
-// getaddrinfo has no timeout for names, so it runs on a separate thread, which
-// is abandoned when the time is up.
+// A lookup of a name. getaddrinfo has no timeout, so it runs on a separate
+// thread, which is abandoned when the time is up.
 struct NameQuestion {
   std::string host;
   std::mutex mutex;
@@ -186,7 +186,7 @@ Result<PeerSocket> PeerSocket::Connect(const std::string& host, uint16_t port,
   Status last = UnavailableError("the name has no address");
   for (size_t i = 0; i < addresses.size(); ++i) {
     const auto now = WaitClock::now();
-    // Leaves time for the other addresses if this one never answers.
+    // This leaves time for the other addresses if this address never answers.
     const auto share = (wait.deadline - now) /
                        static_cast<WaitClock::rep>(addresses.size() - i);
     SetPort(addresses[i], port);
@@ -200,7 +200,8 @@ Result<PeerSocket> PeerSocket::Connect(const std::string& host, uint16_t port,
 }
 
 bool PeerSocket::IsQuiet() const {
-  // If bytes or the end have arrived unrequested, the connection is useless.
+  // If bytes or the end of the connection have arrived unrequested, the
+  // connection is useless.
   char byte;
   return ::recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
          (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -236,8 +237,8 @@ Result<bool> PeerSocket::Send(std::string_view first, std::string_view second,
 Status PeerSocket::Receive(char* target, uint64_t byte_count,
                            const PeerWait& wait, uint64_t& received_bytes) {
   bool has_wake_bytes = false;
-  // A peer that never stops sending must not delay this beyond the deadline,
-  // either.
+  // A peer that never stops sending must not delay this call beyond the
+  // deadline, either.
   for (uint64_t done = 0; done < byte_count;) {
     HF_RETURN_IF_ERROR(wait.Check());
     const ssize_t got =
@@ -257,7 +258,8 @@ Status PeerSocket::Receive(char* target, uint64_t byte_count,
       return SocketError("the connection broke", errno);
     }
   }
-  // Send is woken by the first byte of an early answer.
+  // The low-water mark is restored, because the first byte of an early answer
+  // must wake Send.
   if (has_wake_bytes) SetSocketNumber(descriptor_, SOL_SOCKET, SO_RCVLOWAT, 1);
   return {};
 }

@@ -1,4 +1,4 @@
-// TCP sockets whose operations end at a deadline or when cancelled.
+// TCP sockets whose operations end at a deadline or when they are cancelled.
 //
 // Thread-safety: one thread per object; a PeerWait may be shared.
 // Ownership: a PeerSocket closes its descriptor; a PeerWait borrows the token.
@@ -22,10 +22,10 @@ struct PeerWait {
   WaitClock::time_point deadline;
   const CancelToken* cancel = nullptr;  // may be null
 
-  // Ok until the deadline, unless cancelled.
+  // Returns ok until the deadline, unless cancelled.
   Status Check() const;
-  // The time until the deadline, or until cancellation should be checked again,
-  // whichever is shorter.
+  // Returns the time until the deadline, or until cancellation should be
+  // checked again, whichever is shorter.
   std::chrono::milliseconds Slice() const;
 };
 
@@ -46,14 +46,15 @@ class PeerSocket {
                                     const PeerWait& wait);
   void Close();
 
-  // True if no bytes, and no end of the connection, have arrived unrequested.
+  // Returns true if nothing unrequested has arrived: neither bytes nor the end
+  // of the connection.
   bool IsQuiet() const;
-  // Sends both strings. Stops early and returns false when the peer sends
-  // something or ends the connection, since it will not read the rest.
+  // Sends both strings. If the peer sends something or ends the connection,
+  // stops early and returns false, since the peer will not read the rest.
   Result<bool> Send(std::string_view first, std::string_view second,
                     const PeerWait& wait);
-  // Receives exactly `byte_count` bytes. `received_bytes` is increased as they
-  // come.
+  // Receives exactly `byte_count` bytes, and adds them to `received_bytes` as
+  // they arrive.
   Status Receive(char* target, uint64_t byte_count, const PeerWait& wait,
                  uint64_t& received_bytes);
 

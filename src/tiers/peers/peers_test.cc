@@ -1,4 +1,4 @@
-// Client and server tested with each other, and each with misbehaving peers.
+// Tests client and server with each other, and each with misbehaving peers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -51,7 +51,7 @@ std::string Named(uint16_t port) {
   return "rank 3 (127.0.0.1:" + std::to_string(port) + "): ";
 }
 
-// The result of a client whose peer does what the script says.
+// Returns the result of a client whose peer does what the script says.
 Status CallRaw(RawPeer::Script script, double timeout_seconds = kEnough,
                std::span<char> target = {}) {
   const RawPeer peer(std::move(script));
@@ -64,7 +64,8 @@ Status CallRaw(RawPeer::Script script, double timeout_seconds = kEnough,
   return answer.status();
 }
 
-// A peer that welcomes, reads one request, sends `text` and then nothing.
+// Returns a peer that welcomes the client, reads one request, sends `text` and
+// then nothing.
 RawPeer::Script Says(std::string text) {
   return [text](PeerSocket& socket, int) {
     WelcomeClient(socket);
@@ -128,7 +129,7 @@ TEST(PeersTest, FailuresOfTheHandlerKeepTheirCodeAndTheConnection) {
 
 TEST(PeersTest, ManyThreadsShareFewConnections) {
   PeerServerOptions options = TestServerOptions();
-  options.connection_count_max = 2;  // a third would be turned away
+  options.connection_count_max = 2;  // a third would be refused
   const auto server = StartServer(Echo, options);
   PeerClientOptions client_options = TestClientOptions();
   client_options.connections_per_peer_max = 2;
@@ -238,7 +239,7 @@ TEST(PeersTest, AnswersThatAreNone) {
   changed.back() ^= 1;
   EXPECT_THAT(CallRaw(Says(changed)).message(), HasSubstr("another checksum"));
   EXPECT_EQ(CallRaw(Says(changed)).code(), StatusCode::kDataLoss);
-  // Memory is not even requested.
+  // No memory is allocated for a huge size.
   const std::string huge = EncodePeerHead(
       {.kind = PeerFrameKind::kAnswer, .payload_bytes = ~uint64_t{0}});
   EXPECT_EQ(CallRaw(Says(huge)).code(), StatusCode::kResourceExhausted);
@@ -249,8 +250,8 @@ TEST(PeersTest, AnswersThatAreNone) {
   EXPECT_THAT(other.message(), HasSubstr("got 6 bytes, want 5"));
 }
 
-// The first connection answers its first request normally and its second with
-// `second`; other connections always answer normally.
+// Returns a peer whose first connection answers its first request normally and
+// its second with `second`. Other connections always answer normally.
 RawPeer::Script Dies(std::string second, std::atomic<int>& connection_count) {
   return [second, &connection_count](PeerSocket& socket, int connection) {
     ++connection_count;
@@ -347,7 +348,7 @@ TEST(PeersTest, StrangersTakeFewConnectionsAndNobodyElses) {
   ASSERT_TRUE(early.Call(At(server->port()), "ask", kEnough).ok());
   std::vector<PeerSocket> strangers;
   for (int i = 0; i < 40; ++i) strangers.push_back(ConnectRaw(server->port()));
-  // The last four may stay; those before them were disconnected.
+  // The last four strangers may stay; those before them are disconnected.
   for (int i = 0; i < 36; ++i) WaitForEnd(strangers[i]);
   PeerClient late(TestClientOptions());
   for (PeerClient* const client : {&early, &late}) {
@@ -387,7 +388,7 @@ TEST(PeersTest, ASlowReaderIsGivenUp) {
   JoinServer(slow, kTestSecret);
   SendText(slow, FrameText(PeerFrameKind::kRequest, "much"));
   EXPECT_EQ(ReceiveText(slow, 1), "a");
-  // There is room for another client when that one is gone.
+  // There is room for another client once the slow one is gone.
   PeerClient client(TestClientOptions());
   while (client.Call(At(server->port()), "ask", kEnough).status().code() ==
          StatusCode::kUnavailable) {
@@ -429,7 +430,7 @@ TEST(PeersTest, PiecesOfFilesComeToWhomeverHasTheirChecksum) {
   const std::string second = PatternOf(70'000);
   const TestFile files[] = {TestFile(first), TestFile(second)};
   PeerServerOptions options = TestServerOptions();
-  options.connection_count_max = 1;  // which survives all of it
+  options.connection_count_max = 1;  // the connection survives all calls
   const auto server = StartServer(
       [&](std::string_view request) {
         if (request == "bytes") return PeerAnswer(Bytes(std::string("short")));
@@ -495,7 +496,7 @@ TEST(PeersTest, ASlowReaderOfFilesIsGivenUp) {
   }
 }
 
-// Nor is the process killed by SIGPIPE.
+// A reader that goes away does not kill the process by SIGPIPE, either.
 TEST(PeersTest, ServersOfFilesOutliveReadersThatGo) {
   const TestFile file(PatternOf(64 << 20));
   const auto server = StartServer([&](std::string_view request) {

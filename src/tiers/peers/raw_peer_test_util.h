@@ -4,7 +4,7 @@
 // Thread-safety: the script runs on the peer's thread.
 // Ownership: the destructor accepts no more connections and waits for the
 // script.
-// Errors: aborts the test program when no port is available.
+// Errors: aborts the test program if no port is available.
 #pragma once
 
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ inline PeerWait LongWait() {
   return {WaitClock::now() + std::chrono::seconds(60)};
 }
 
-// Receives the next bytes; fewer if the connection ends.
+// Receives the next `byte_count` bytes; fewer if the connection ends.
 inline std::string ReceiveText(PeerSocket& socket, size_t byte_count) {
   std::string text(byte_count, '\0');
   uint64_t received = 0;
@@ -59,7 +59,7 @@ inline std::string FrameText(PeerFrameKind kind, std::string_view payload) {
       .append(payload);
 }
 
-// The server's part of the handshake.
+// Does the server's part of the handshake.
 inline void WelcomeClient(PeerSocket& socket) {
   const std::string hello = ReceiveText(socket, kPeerHelloBytes);
   if (hello.size() < kPeerHelloBytes) return;
@@ -70,7 +70,7 @@ inline void WelcomeClient(PeerSocket& socket) {
   ReceiveText(socket, kPeerProofBytes);
 }
 
-// The client's part of the handshake.
+// Does the client's part of the handshake.
 inline void JoinServer(PeerSocket& socket, std::string_view secret) {
   const std::string nonce(kPeerNonceBytes, 'm');
   SendText(socket, EncodePeerHello(nonce));

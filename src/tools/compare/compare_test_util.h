@@ -26,7 +26,7 @@ inline DType PartDType(DType dtype) {
   return dtype;
 }
 
-// The value of one real element, without rounding.
+// Returns the value of one real element, without rounding.
 inline long double SlowPart(DType dtype, const char* element) {
   uint64_t bits = 0;
   std::memcpy(&bits, element, DTypeBytes(dtype));
@@ -52,7 +52,8 @@ inline std::complex<long double> SlowNumber(DType dtype, const char* element) {
   return {real, SlowPart(part, element + DTypeBytes(part))};
 }
 
-// Random bit patterns, of which many are zeros, ones and special values.
+// Returns `count` elements of random bits. Many of them are 0, 1 or special
+// values such as NaN and denormals.
 inline std::string RandomElements(std::mt19937_64& random, DType dtype,
                                   size_t count) {
   const DType part = PartDType(dtype);

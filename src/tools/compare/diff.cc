@@ -56,7 +56,7 @@ class Differ {
       if (std::isfinite(tolerance) && tolerance >= 0) continue;
       return InvalidArgumentError("diff: a tolerance of " +
                                   std::to_string(tolerance) +
-                                  " (want a number from 0)");
+                                  " (want a number >= 0)");
     }
     const bool wants_less = options_.atol > 0 || options_.rtol > 0 ||
                             options_.ignore_dtype || !options_.equal_nan;
@@ -68,7 +68,8 @@ class Differ {
     return Status();
   }
 
-  // Run options without progress, because the bar is already full.
+  // Returns the run options without progress, because the progress bar is
+  // already full.
   RunOptions QuietRun() const {
     RunOptions run = options_.run;
     run.progress = {};
@@ -120,7 +121,7 @@ class Differ {
     return Status();
   }
 
-  // Ok if the leaf has a fingerprint.
+  // Returns ok if the leaf has a fingerprint.
   static Status CheckHasFingerprint(const Checkpoint& checkpoint, size_t leaf) {
     const LeafInfo& info = checkpoint.leaves()[leaf];
     if (!info.fingerprint.empty()) return Status();
@@ -193,7 +194,7 @@ class Differ {
     return Status();
   }
 
-  // Compares digests first, because an object may be stored in several ways.
+  // Compares digests first: equal objects may be stored as different texts.
   Status CompareText(LeafDiff& leaf) const {
     HF_ASSIGN_OR_RETURN(const std::string digest_a, DigestLeaf(a_, *leaf.a));
     HF_ASSIGN_OR_RETURN(const std::string digest_b, DigestLeaf(b_, *leaf.b));
@@ -234,7 +235,7 @@ class Differ {
   DiffResult result_;
 };
 
-// Smaller is worse.
+// Returns the rank for sorting: worse verdicts have smaller ranks.
 int RankOf(DiffVerdict verdict) {
   switch (verdict) {
     case DiffVerdict::kUnreadable:

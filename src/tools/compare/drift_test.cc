@@ -83,7 +83,7 @@ TEST_F(DriftTest, ComparesNumbersOfAnyDTypes) {
   const auto drift = ComputeDrift(*before, *now);
   ASSERT_TRUE(drift.ok()) << drift.status().ToString();
   ASSERT_EQ(drift->leaves.size(), 2u);
-  EXPECT_EQ(drift->leaves[0].moved, 3);  // float64 would lose it
+  EXPECT_EQ(drift->leaves[0].moved, 3);  // float64 would round it away
   EXPECT_EQ(drift->leaves[1].moved, 0.5);
 }
 

@@ -1,7 +1,7 @@
 // Blocks of equal bytes are skipped. In other blocks the numbers are converted
-// to float64, two at a time, which is exact for all but 64-bit integers; these
-// have a separate loop. Pairs of different dtypes go through long double, which
-// represents both.
+// to float64 and compared two at a time. The conversion is exact except for
+// 64-bit integers, which have a separate loop. Pairs of different dtypes are
+// compared as long double, which represents both exactly.
 #include "tools/compare/element_diff.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class PairComparer {
   MaskPair number_{};
 };
 
-// For any numbers, including NaN and infinities.
+// Compares any numbers, including NaN and infinities.
 BlockCounts CompareAnyDoubles(const double* a, const double* b, size_t count,
                               const Closeness& closeness) {
   PairComparer comparer(closeness);
@@ -95,16 +95,17 @@ BlockCounts CompareAnyDoubles(const double* a, const double* b, size_t count,
   return comparer.Counts(even + (even < count ? 2 : 0));
 }
 
-// The result for the common kind of block: finite numbers, without a tolerance.
+// The result for the most common blocks: finite numbers, compared without a
+// tolerance.
 struct FiniteBlock {
   uint64_t different = 0;
   double max_abs_error = 0;
   bool is_finite = false;
-  // True if a relative error is above the given one.
+  // True if a relative error exceeds the given maximum.
   bool has_larger_ratio = false;
 };
 
-// REQUIRES: an even count.
+// REQUIRES: `count` is even.
 FiniteBlock CompareFinite(const double* a, const double* b, size_t count,
                           double max_rel_error) {
   const DoublePair ratio = BothOf(max_rel_error);
@@ -128,7 +129,8 @@ FiniteBlock CompareFinite(const double* a, const double* b, size_t count,
   return block;
 }
 
-// `max_rel_error` is that of earlier blocks.
+// Compares numbers. `max_rel_error` is the largest relative error of earlier
+// blocks.
 BlockCounts CompareDoubles(const double* a, const double* b, size_t count,
                            const Closeness& closeness, double max_rel_error) {
   const bool is_plain =
@@ -144,14 +146,14 @@ BlockCounts CompareDoubles(const double* a, const double* b, size_t count,
   return counts;
 }
 
-// Compares one pair of real or imaginary parts; any real type.
+// Compares two real parts or two imaginary parts.
 template <typename Real>
 bool ArePartsEqual(Real a, Real b, bool equal_nan) {
   return a == b || (equal_nan && a != a && b != b);
 }
 
-// Compares elements of one or two parts each; the second part may be missing
-// (null).
+// Compares numbers that have one part each (real) or two (complex). A missing
+// second part counts as 0.
 template <typename Real>
 BlockCounts CompareNumbers(const Real* a, int parts_a, const Real* b,
                            int parts_b, size_t count,
@@ -181,7 +183,8 @@ BlockCounts CompareNumbers(const Real* a, int parts_a, const Real* b,
     const Real larger =
         std::max(std::hypot(part(a, parts_a, i, 0), part(a, parts_a, i, 1)),
                  std::hypot(part(b, parts_b, i, 0), part(b, parts_b, i, 1)));
-    // A part may be NaN on both sides.
+    // A number with a NaN part may be equal on both sides, and still has no
+    // error.
     const bool is_finite = std::isfinite(error) && std::isfinite(larger);
     const bool has_size = larger == larger;
     const Real relative =
@@ -228,7 +231,7 @@ BlockCounts CompareIntegers(const char* a, const char* b, size_t count,
   return counts;
 }
 
-// True if the elements at `i` differ in their value bits.
+// Returns true if two elements differ in the bits that the dtype uses.
 bool BitsDiffer(DType dtype, const char* a, const char* b) {
   const size_t bytes = DTypeBytes(dtype);
   if (DTypeBits(dtype) >= 8) return std::memcmp(a, b, bytes) != 0;
@@ -292,7 +295,8 @@ class RunComparer {
 
   void CompareBlock(const char* a, const char* b, size_t count,
                     int64_t position) {
-    // Equal bytes can only be unequal if a NaN does not equal itself.
+    // Elements with equal bytes are unequal only if they are NaN and NaN does
+    // not equal itself.
     const bool may_pass =
         closeness_.equal_nan || DTypeKindOf(dtype_a_) < DTypeKind::kFloat;
     if (is_one_dtype() && may_pass &&

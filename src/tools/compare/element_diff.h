@@ -41,12 +41,13 @@ struct ElementDiff {
   FoundElement first_different;
   FoundElement first_bits;
 
-  // Order does not matter.
+  // Adds the counts and errors of `other`. The order of merging does not
+  // matter.
   void Merge(const ElementDiff& other);
 };
 
-// Compares `count` elements in C order of `a` and `b`. Their unused upper bits
-// count as zero.
+// Compares `count` elements of `a` and `b`, both in C order. Ignores the unused
+// upper bits of dtypes narrower than a byte.
 ElementDiff CompareElements(DType dtype_a, const char* a, DType dtype_b,
                             const char* b, size_t count,
                             const Closeness& closeness);

@@ -13,7 +13,7 @@ bool SamePart(long double a, long double b, bool equal_nan) {
   return a == b || (equal_nan && std::isnan(a) && std::isnan(b));
 }
 
-// Compares one element after the other, exactly as diff.h describes it.
+// Compares one element after the other, exactly as diff.h describes.
 ElementDiff SlowDiff(DType dtype_a, const char* a, DType dtype_b, const char* b,
                      size_t count, const Closeness& closeness) {
   ElementDiff diff;
@@ -71,7 +71,8 @@ ElementDiff SlowDiff(DType dtype_a, const char* a, DType dtype_b, const char* b,
   return diff;
 }
 
-// Sums and quotients in float64 may be off in the last digit, or too large.
+// Expects nearly equal numbers: sums and quotients in float64 may be off in the
+// last digit, or overflow.
 void ExpectNear(double got, double want) {
   if (std::isinf(got) && want > 1e308) return;
   EXPECT_TRUE(got == want || std::abs(got - want) <= 1e-13 * std::abs(want))
@@ -93,7 +94,7 @@ void ExpectSame(const ElementDiff& got, const ElementDiff& want) {
   ExpectNear(got.max_rel_error, want.max_rel_error);
 }
 
-// Mostly equal elements, some of which have different bits.
+// Returns the elements with some of them replaced by random ones.
 std::string Changed(std::mt19937_64& random, DType dtype,
                     const std::string& elements) {
   const std::string others =

@@ -1,7 +1,7 @@
-// Blocks of elements are converted to float64 and read in two passes over the
-// first-level cache: first for the sums, then for the squared distances from
-// the block's own mean. Numbers whose squares float64 cannot represent, and
-// 64-bit integers, go through long double.
+// Blocks of elements are converted to float64. Two passes read a block, which
+// fits in the first-level cache: one computes the sums, the other the squared
+// distances from the block's own mean. 64-bit integers, and numbers whose
+// squares float64 cannot represent, are summed as long double.
 #include "tools/compare/element_stats.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kStatsBlockElements = 1024;
 constexpr double kPlusInfinity = std::numeric_limits<double>::infinity();
-// Squares of numbers up to this magnitude, and sums of a block of them, neither
-// overflow nor lose digits.
+// Squares of numbers between these magnitudes, and the sums of a block of such
+// squares, neither overflow nor lose digits.
 constexpr double kSquareMax = 0x1p+500;
 constexpr double kSquareMin = 0x1p-450;
 
@@ -84,8 +84,8 @@ class BlockSummer {
   Lane lanes_[2];
 };
 
-// For finite numbers; nullopt if there are others, or if squares are too large.
-// REQUIRES: `count` is a multiple of 4.
+// Sums finite numbers. Returns nullopt if some are not finite, or if squares
+// are too large. REQUIRES: `count` is a multiple of 4.
 std::optional<BlockSums> SumFinite(const double* numbers, size_t count) {
   DoublePair sum[2]{}, squares[2]{};
   DoublePair min = BothOf(kPlusInfinity), max = BothOf(-kPlusInfinity);
@@ -123,7 +123,8 @@ BlockSums SumBlock(const double* numbers, size_t count) {
   return summer.Sums();
 }
 
-// The sum of squared distances from `mean`, minus the error of the mean.
+// Returns the sum of squared distances from `mean`, corrected for the rounding
+// error of the mean.
 template <bool kAllFinite>
 double SquaredDistances(const double* numbers, size_t count, double mean,
                         uint64_t finite_count) {
@@ -169,7 +170,8 @@ uint64_t CountEqual(const double* numbers, size_t count, double value) {
   return static_cast<uint64_t>(std::count(numbers, numbers + count, value));
 }
 
-// `numbers` must have room for three more.
+// Computes the statistics of real numbers. `numbers` must have room for three
+// more.
 ElementStats StatsOfNumbers(double* numbers, size_t count) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const size_t padded = (count + 3) / 4 * 4;
@@ -202,7 +204,8 @@ ElementStats StatsOfNumbers(double* numbers, size_t count) {
   return stats;
 }
 
-// For integers that float64 represents exactly, so the sum of a block is exact.
+// Handles integers that float64 represents exactly. Their sum over a block is
+// exact too.
 ElementStats StatsOfSmallIntegers(DType dtype, double* numbers, size_t count) {
   ElementStats stats = StatsOfNumbers(numbers, count);
   double sum = 0;
@@ -250,7 +253,8 @@ ElementStats StatsOfLongIntegers(const char* elements, size_t count) {
   return stats;
 }
 
-// `parts` has pairs of a real and an imaginary part.
+// Computes the statistics of complex numbers. `parts` alternates real and
+// imaginary parts.
 ElementStats StatsOfComplex(const double* parts, size_t count) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   double real[kStatsBlockElements + 4], imaginary[kStatsBlockElements + 4];

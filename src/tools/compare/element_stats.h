@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-// Exact sums of integers: 2^63 elements of 64 bits do not overflow it.
+// Holds exact sums of integers: 2^63 elements of 64 bits do not overflow it.
 __extension__ typedef __int128
     Int128;  // NOLINT: an extension has no other name
 
@@ -32,22 +32,23 @@ struct ElementStats {
   uint64_t positive_infinity_count = 0;
   uint64_t negative_infinity_count = 0;
   uint64_t complex_infinity_count = 0;
-  // Over the finite elements. For complex dtypes, one for each part, and
-  // without min and max.
+  // The fields from here on cover only the finite elements. For complex dtypes
+  // `spread` is that of the real parts, and min and max are unused.
   Spread spread;
   Spread imaginary;
   long double sum_of_squares = 0;
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   double absmax = 0;
-  // Used for integers, instead of min, max and the mean.
+  // Integers use these instead of min, max and the mean.
   int64_t signed_min = std::numeric_limits<int64_t>::max();
   int64_t signed_max = std::numeric_limits<int64_t>::min();
   uint64_t unsigned_min = std::numeric_limits<uint64_t>::max();
   uint64_t unsigned_max = 0;
   Int128 sum = 0;
 
-  // Adds `next`, whose elements follow these; the order affects the last digit.
+  // Adds the statistics of the elements that follow these. The order of joining
+  // affects the last digit.
   void Join(const ElementStats& next);
 };
 

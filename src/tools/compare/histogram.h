@@ -12,9 +12,9 @@
 
 namespace holdfast {
 
-// Adds a sample of `count` elements, which are a part of a tensor of
-// `tensor_count`, to `histogram`. About kHistogramSample elements of the
-// complete tensor are counted, in evenly spread runs; a smaller tensor is
+// Adds a sample of the `count` elements to `histogram`. They are a part of a
+// tensor of `tensor_count` elements. About kHistogramSample elements of the
+// complete tensor are counted, in evenly spread runs. A smaller tensor is
 // counted completely. Complex numbers are counted by their moduli.
 inline constexpr uint64_t kHistogramSample = 1 << 16;
 void SampleHistogram(DType dtype, const char* elements, size_t count,

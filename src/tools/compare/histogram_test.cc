@@ -18,7 +18,7 @@ H Of(const std::vector<float>& values) {
   return histogram;
 }
 
-// The bin of numbers with magnitude [2^e, 2^(e+1)).
+// Returns the bin of numbers with a magnitude in [2^exponent, 2^(exponent+1)).
 size_t Bin(int exponent, bool is_negative = false) {
   const int step = exponent - H::kExponentMin + 1;
   return static_cast<size_t>(H::kZeroBin + (is_negative ? -step : step));
@@ -44,7 +44,7 @@ TEST(Histogram, OfALargeTensorASampleFromAllOfIt) {
   std::vector<float> values(count, 1.0f);
   std::fill(values.begin() + count / 2, values.end(), -4.0f);
   H found;
-  // In two slabs, as they would be read.
+  // Pass the tensor in two slabs, as a reader would.
   for (const size_t first : {size_t{0}, count / 2}) {
     SampleHistogram(DType::kFloat32,
                     reinterpret_cast<const char*>(values.data() + first),

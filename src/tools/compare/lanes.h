@@ -15,7 +15,8 @@
 namespace holdfast {
 
 using DoublePair = double __attribute__((vector_size(16)));
-// All bits are ones where a condition is true, else 0.
+// The result of comparing two pairs: all bits of a number are 1 where the
+// comparison holds, else 0.
 using MaskPair = int64_t __attribute__((vector_size(16)));
 
 inline DoublePair LoadPair(const double* numbers) {
@@ -26,7 +27,7 @@ inline DoublePair LoadPair(const double* numbers) {
 
 inline DoublePair BothOf(double number) { return DoublePair{number, number}; }
 
-// 0 where the mask is 0.
+// Returns `value`, with 0 where the mask is 0.
 inline DoublePair Masked(MaskPair mask, DoublePair value) {
   return reinterpret_cast<DoublePair>(mask & reinterpret_cast<MaskPair>(value));
 }
@@ -36,7 +37,7 @@ inline DoublePair AbsOf(DoublePair value) {
   return Masked(MaskPair{kMagnitude, kMagnitude}, value);
 }
 
-// a > b ? a : b, so it is `b` if either is NaN.
+// Returns a > b ? a : b for each number, so `b` if either is NaN.
 inline DoublePair MaxOf(DoublePair a, DoublePair b) {
 #if defined(__SSE2__)
   return reinterpret_cast<DoublePair>(_mm_max_pd(a, b));
@@ -45,7 +46,7 @@ inline DoublePair MaxOf(DoublePair a, DoublePair b) {
 #endif
 }
 
-// a < b ? a : b.
+// Returns a < b ? a : b for each number.
 inline DoublePair MinOf(DoublePair a, DoublePair b) {
 #if defined(__SSE2__)
   return reinterpret_cast<DoublePair>(_mm_min_pd(a, b));

@@ -35,7 +35,8 @@ using DoubleQuad = double __attribute__((vector_size(32)));
 using HalfQuad = uint16_t __attribute__((vector_size(8)));
 using WordQuad = uint32_t __attribute__((vector_size(16)));
 
-// Converts four at a time, which compilers do not find by themselves.
+// Converts four numbers at a time, because compilers do not vectorize the plain
+// loop.
 void LoadFloats(const char* elements, size_t count, double* numbers) {
   size_t i = 0;
   for (; i + 4 <= count; i += 4) {
@@ -78,8 +79,8 @@ double ValueOfByte(DType dtype, unsigned bits) {
 
 using ByteTable = std::array<double, 256>;
 
-// The values of all bit patterns of each one-byte dtype; zeros for other
-// dtypes.
+// Returns the values of all 256 bit patterns of a one-byte dtype. The tables of
+// other dtypes are all zeros.
 const ByteTable& TableOf(DType dtype) {
   static const auto* const tables = [] {
     auto* made = new std::array<ByteTable, kDTypeCount>{};

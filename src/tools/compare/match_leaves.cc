@@ -30,7 +30,8 @@ Result<std::vector<Expected>> ExpectedInB(const std::vector<LeafInfo>& a,
     }
     return expected;
   }
-  // A leaf that cannot be read is reported later, with its name.
+  // MapLeaves would refuse a leaf that cannot be read, which is reported later
+  // with its name.
   std::vector<LeafInfo> sound = a;
   for (LeafInfo& leaf : sound) leaf.problem = Status();
   HF_ASSIGN_OR_RETURN(const MappedLeaves mapped, MapLeaves(sound, {}, map));
@@ -48,7 +49,7 @@ DiffVerdict VerdictOfMetadata(const LeafInfo& a, std::optional<DType> dtype,
   if (!HasElements(a.kind)) return DiffVerdict::kSame;
   if (a.shape != b.shape) return DiffVerdict::kShape;
   if (dtype != b.dtype && !options.ignore_dtype) return DiffVerdict::kDType;
-  // The data of typed keys mean nothing to another implementation.
+  // Key data made by one PRNG implementation mean nothing to another.
   if (a.prng_impl != b.prng_impl && !a.prng_impl.empty() &&
       !b.prng_impl.empty()) {
     return DiffVerdict::kKind;

@@ -1,8 +1,8 @@
 // Matches the leaves of one checkpoint with those of another, and compares
 // their metadata. No elements are read.
 //
-// Thread-safety: pure functions. Errors: InvalidArgument for two leaves of one
-// name; the errors of DiffOptions::map.
+// Thread-safety: pure functions. Errors: InvalidArgument for two leaves with
+// the same name; the errors of DiffOptions::map.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// Returns the leaves of A in order, then those that only B has. Verdicts come
-// from the metadata; the other leaves are kSame.
+// Returns the leaves of `a` in order, then those that only `b` has. A leaf
+// whose metadata agree gets the verdict kSame.
 Result<std::vector<LeafDiff>> MatchLeaves(const std::vector<LeafInfo>& a,
                                           const std::vector<LeafInfo>& b,
                                           const DiffOptions& options);

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// Leaves that are not averaged must be equal in all parts.
+// Checks that leaves that are not averaged are equal in all parts.
 Status CheckEqual(const std::vector<MergePart>& parts,
                   const MergeOptions& options) {
   DiffOptions diff;

@@ -11,8 +11,8 @@
 namespace holdfast {
 namespace {
 
-// Prefixes each key with its length, so that a key with dots is not mistaken
-// for several.
+// Joins the first `count` keys. Each is prefixed with its length, so that a key
+// with dots is not mistaken for several keys.
 std::string JoinedKey(const std::vector<std::string>& key, size_t count) {
   std::string text;
   for (size_t i = 0; i < count; ++i) {
@@ -99,9 +99,8 @@ class Planner {
     return Status();
   }
 
-  // An empty dict is replaced by the contents that another part has there;
-  // apart from that, a name must not be a leaf in one part and a container in
-  // another.
+  // Refuses a name that is a leaf in one part and a container in another. An
+  // empty dict is not refused, but replaced by the container.
   Status CheckNesting() {
     std::vector<bool> is_dropped(merged_.size(), false);
     for (const MergedLeaf& leaf : merged_) {
@@ -179,7 +178,8 @@ class Planner {
   std::unordered_map<std::string, size_t> by_key_;
 };
 
-// Refuses options that would be ignored together with `average`, or without it.
+// Refuses options that `average` would ignore, and options that only `average`
+// uses.
 Status CheckGoTogether(const std::vector<MergePart>& parts,
                        const MergeOptions& options) {
   if (!options.average) {

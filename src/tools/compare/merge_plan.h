@@ -27,7 +27,7 @@ struct MergedLeaf {
 Result<std::vector<MergedLeaf>> PlanMerge(const std::vector<MergePart>& parts,
                                           const MergeOptions& options);
 
-// True if the values of the leaf can be averaged.
+// Returns true if the leaf's values can be averaged.
 bool IsAveraged(const LeafInfo& leaf);
 std::string PartLabel(const MergePart& part);
 

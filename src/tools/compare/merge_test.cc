@@ -100,7 +100,8 @@ TEST_F(MergeTest, RefusesCollisionsUnlessToldWhatCounts) {
   EXPECT_THAT(nested.status().message(), HasSubstr("lies below the leaf w"));
 }
 
-// The mean of every float dtype, element by element in long double.
+// Compares means of every float dtype with those computed element by element in
+// long double.
 TEST_F(MergeTest, AveragesAsTheSlowWay) {
   std::mt19937_64 random(4);
   const std::vector<double> weights = {0.5, 1.25, 0.25};

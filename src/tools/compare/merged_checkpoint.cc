@@ -24,7 +24,7 @@ void AddTo(const Stats& from, Stats& sum) {
       std::max(sum.in_flight_bytes_peak, from.in_flight_bytes_peak);
 }
 
-// Sets sum = weight * numbers, or adds that to it.
+// Adds weight * numbers to `sum`, or sets `sum` if `is_first`.
 void AddWeighted(const double* numbers, size_t count, double weight,
                  bool is_first, double* sum) {
   // The first product is not added to 0, which would lose the sign of -0.0.
@@ -100,7 +100,8 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
                                       const RunOptions& options,
                                       Stats& stats) const {
   Run run(options);
-  // Memory for the sum, the elements of one part, and its reader's buffers.
+  // Memory is needed for the sum, the elements of one part, and its reader's
+  // buffers.
   const SlabSizes sizes = SlabSizesOf(options.in_flight_bytes_max);
   std::vector<AveragePiece> pieces;
   for (const ReadRequest& request : requests) {
@@ -123,7 +124,8 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
         const uint64_t bytes = static_cast<uint64_t>(ElementCount(box.shape)) *
                                sizeof(double) *
                                PartsOf(*infos_[request->leaf].dtype);
-        // The sum, the elements of one part, and the buffers of its reader.
+        // One share is for the sum, one for a part's elements, one for its
+        // reader.
         const auto lease = run.budget().Acquire(3 * bytes);
         RunOptions read;
         // The pieces already keep all threads busy.
@@ -173,7 +175,8 @@ Status MergedCheckpoint::ReadAverage(size_t leaf, const Box& box,
     }
     weight_sum += weights_[from.part];
   }
-  // Divided once at the end, so that the mean is rounded only once.
+  // The sum is divided at the end, not each weight, so that one rounding is
+  // enough.
   for (size_t i = 0; i < number_count; ++i) sums[i] /= weight_sum;
   StoreDoubles(dtype, sums, count, elements.data());
   const Array mean = ViewAsArray(dtype, box.shape, elements.data());

@@ -1,7 +1,7 @@
 // A checkpoint merged from several: it forwards each read to the part that
 // holds the leaf, and computes means on demand.
 //
-// Thread-safety, errors: as holdfast/checkpoint.h.
+// Thread-safety, errors: as in holdfast/checkpoint.h.
 // Ownership: shares the parts.
 // Units: bytes.
 #pragma once
@@ -19,7 +19,8 @@ namespace holdfast {
 
 class MergedCheckpoint final : public Checkpoint {
  public:
-  // `weights` has one weight for each part; it is used if a leaf is a mean.
+  // `weights` has one weight for each part. It is used only for leaves that are
+  // means.
   MergedCheckpoint(std::vector<MergePart> parts, std::vector<MergedLeaf> leaves,
                    std::vector<double> weights);
 
@@ -36,7 +37,8 @@ class MergedCheckpoint final : public Checkpoint {
                           const RunOptions& run) const;
   Status ReadAverages(const std::vector<ReadRequest>& requests,
                       const RunOptions& options, Stats& stats) const;
-  // Sets `target` to the mean of the box at `box.origin` of the leaf.
+  // Sets `target` to the mean of the parts' elements in `box`, a box of the
+  // leaf.
   Status ReadAverage(size_t leaf, const Box& box, const ArrayView& target,
                      const RunOptions& read, Stats& stats) const;
 

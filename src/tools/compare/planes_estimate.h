@@ -13,7 +13,7 @@ namespace holdfast {
 
 class PlanesEstimate {
  public:
-  // Encodes the first 512 KiB at most of `element_count` elements in C order,
+  // Encodes at most the first 512 KiB of `element_count` elements in C order,
   // and assumes that the rest compresses equally well.
   uint64_t Estimate(DType dtype, const char* elements, int64_t element_count);
 

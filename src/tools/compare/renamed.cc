@@ -15,11 +15,11 @@
 namespace holdfast {
 namespace {
 
-// If more pairs than this have one value (thousands of zero biases, say), names
-// are not compared, because that takes quadratic time.
+// If more pairs than this have the same value (thousands of zero biases, say),
+// their names are not compared, because that takes quadratic time.
 constexpr size_t kPairsMax = 1 << 16;
 
-// Kind, dtype and shape in one string.
+// Returns kind, dtype and shape as one string.
 std::string SignatureOf(const LeafInfo& leaf) {
   std::string text(ValueKindName(leaf.kind));
   if (leaf.dtype) text += " " + std::string(DTypeName(*leaf.dtype));
@@ -112,7 +112,7 @@ class Candidates {
     work.add = [&](const Slab& slab) {
       const uint64_t hash = HashOfSlab(slab, *InfoOf(slab.tensor).dtype);
       const std::lock_guard lock(mutex);
-      sums[slab.tensor] += hash;  // numbers are in the hashes: no order needed
+      sums[slab.tensor] += hash;  // the hash covers the slab's number
     };
     work.fail = [&](size_t tensor, const Status&) { is_failed[tensor] = true; };
     std::vector<SlabTensor> tensors(list_.size());
@@ -146,8 +146,8 @@ class Candidates {
   std::vector<RenameCandidate> list_;
 };
 
-// Leaves that are only in `mine` according to the diffs, and that have a
-// counterpart in `others`.
+// Returns the leaves that only `mine` has (their verdict is `verdict`) and
+// whose signature occurs in `others`.
 std::vector<size_t> LeavesOnlyIn(DiffVerdict verdict, const Checkpoint& mine,
                                  const std::vector<LeafDiff>& diffs,
                                  const std::map<std::string, int>& others) {

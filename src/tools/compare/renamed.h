@@ -1,7 +1,8 @@
-// Pairs leaves that only one side has if they hold the same value.
+// Finds renamed leaves: pairs a leaf that only A has with a leaf that only B
+// has if both hold the same value.
 //
 // Thread-safety: pure functions. Units: bytes.
-// Errors: Cancelled. A leaf that cannot be read has no partner.
+// Errors: Cancelled. A leaf that cannot be read stays unpaired.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace holdfast {
 
-// A leaf that may have another name on the other side.
+// A leaf that only one side has, which may have another name on the other side.
 struct RenameCandidate {
   size_t leaf = 0;  // index in leaves()
   std::string name;
@@ -26,8 +27,8 @@ std::vector<std::pair<size_t, size_t>> PairRenamed(
     const std::vector<RenameCandidate>& a,
     const std::vector<RenameCandidate>& b);
 
-// Sets LeafDiff::renamed. Reads a leaf only if the other side has one of equal
-// kind, dtype and shape.
+// Sets LeafDiff::renamed in `diffs`. Reads a leaf only if an unmatched leaf of
+// the other side has the same kind, dtype and shape.
 Status FindRenamed(const Checkpoint& a, const Checkpoint& b,
                    const RunOptions& run, std::vector<LeafDiff>& diffs,
                    Stats& stats);

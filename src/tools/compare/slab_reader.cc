@@ -24,7 +24,7 @@ struct CutTensor {
   std::vector<DType> dtypes;  // one per side
   std::vector<size_t> element_bytes;
 
-  // The bytes of one slab on one side, as it is stored in the buffer.
+  // Returns the bytes that one side of a slab takes in the buffer.
   size_t SlabBytes(size_t side, int64_t element_count) const {
     const size_t bytes =
         static_cast<size_t>(element_count) * element_bytes[side];
@@ -39,8 +39,8 @@ struct CutTensor {
   }
 };
 
-// Consecutive batches: either a single one of several small tensors, or one for
-// each slab of a large tensor.
+// Consecutive batches: either a single batch of several small tensors, or one
+// batch for each slab of a large tensor.
 struct Segment {
   size_t first_tensor = 0;
   size_t tensor_count = 0;
@@ -167,7 +167,8 @@ class SlabReader {
     }
     const uint64_t slab_bytes = side_bytes[0] + side_bytes[1];
     if (slab_bytes == 0) return Status();
-    // The sides are read one after the other, so one reader's memory is enough.
+    // The sides are read one after the other, so memory for one reader is
+    // enough.
     const uint64_t reader_bytes = std::max(side_bytes[0], side_bytes[1]);
     const ByteBudget::Lease lease =
         Lease(slab_bytes + reader_bytes, buffers_[worker]);
@@ -182,7 +183,8 @@ class SlabReader {
     return Status();
   }
 
-  // Holds no memory while waiting.
+  // Waits for the lease without holding `buffer`, whose memory other threads
+  // may be waiting for.
   ByteBudget::Lease Lease(uint64_t bytes, Buffer& buffer) {
     if (auto lease = run_.budget().TryAcquire(bytes)) return std::move(*lease);
     buffer = Buffer();

@@ -1,15 +1,14 @@
 // Reads tensors of one or two checkpoints slab by slab, on all threads of a
 // Run, within its budget.
 //
-// The memory of a slab is leased before it is read. The lease covers the slabs
-// of both sides, and as much again for the reader, which is told that limit.
-// Small tensors are read several at a time.
-// Thread-safety: several threads call the functions of SlabWork.
+// The memory for a slab is leased from the budget before the slab is read. The
+// lease covers the slabs of both sides, and as much again for the reader, whose
+// limit that is. Small tensors are read several at a time.
+// Thread-safety: several threads call SlabWork::add at the same time.
 // Ownership: borrows everything for the call.
 // Units: bytes; slabs are numbered within their tensor.
-// Errors: Cancelled. Any other failure belongs to the tensors whose slabs could
-// not be read: it is reported once for each of these, and their other slabs are
-// skipped.
+// Errors: Cancelled. Any other failure is reported once for each tensor whose
+// slabs could not be read, and the tensor's other slabs are skipped.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +27,8 @@ struct SlabSide {
   size_t leaf = 0;
 };
 
-// One or two sides of one shape, each with its own dtype. A tensor without
-// elements has no slabs.
+// One side, or two sides of equal shape. Each side has its own dtype. A tensor
+// without elements has no slabs.
 struct SlabTensor {
   std::vector<SlabSide> sides;
 };
@@ -48,12 +47,13 @@ struct SlabWork {
   std::function<void(const Slab&)> add;
   // Called for a tensor that cannot be read completely; one call at a time.
   std::function<void(size_t tensor, const Status&)> fail;
-  // If false, the slabs follow the chunks. True if values of tensors with
-  // different chunks must be cut alike.
+  // If false, slabs consist of complete chunks where possible. Set it if
+  // tensors with different chunks must be cut alike.
   bool ignores_chunks = false;
 };
 
-// Progress counts the bytes of all sides in `phase`. Adds to `stats`.
+// Reads all slabs of `tensors`, and adds to `stats`. Progress counts the bytes
+// of all sides under `phase`.
 Status ReadSlabs(const std::vector<SlabTensor>& tensors, const SlabWork& work,
                  const RunOptions& options, std::string_view phase,
                  Stats& stats);

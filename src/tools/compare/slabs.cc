@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kTargetBytes = uint64_t{4} << 20;
 constexpr uint64_t kUnboundedSlabBytes = uint64_t{64} << 20;
 
-// Saturates.
+// Returns the bytes of an array; saturates.
 uint64_t BytesOf(const Shape& shape, uint64_t element_bytes) {
   const auto count = static_cast<uint64_t>(ElementCount(shape));
   return count > UINT64_MAX / element_bytes ? UINT64_MAX
@@ -23,8 +23,8 @@ int64_t LeastCommonMultiple(int64_t a, int64_t b, int64_t limit) {
   return factor > limit / b ? limit : std::min(limit, factor * b);
 }
 
-// The unit of reading: a box of complete chunks of both sides if it fits, else
-// the largest chunk that fits, else a single element.
+// Returns the box that slabs are multiples of: complete chunks of both sides if
+// that fits, else the largest chunk that fits, else a single element.
 Shape UnitOf(const Shape& shape, const std::vector<Shape>& chunks,
              uint64_t element_bytes, uint64_t bytes_max) {
   const size_t rank = shape.size();
@@ -69,7 +69,8 @@ SlabGrid::SlabGrid(Shape shape, const std::vector<Shape>& chunk_shapes,
   for (const Shape& chunk : chunk_shapes) {
     chunk_bytes = std::max(chunk_bytes, BytesOf(chunk, element_bytes));
   }
-  // A chunk that is too large is decoded once for each slab in it.
+  // A chunk that is too large is decoded once for each of its slabs, so these
+  // should be as large as possible.
   const uint64_t target_bytes =
       chunk_bytes > sizes.bytes_max ? sizes.bytes_max : sizes.target_bytes;
   for (size_t i = slab_.size(); i-- > 0;) {

@@ -1,5 +1,5 @@
-// How a tensor is cut into slabs: boxes that together cover the tensor, each
-// small enough to be held in memory.
+// Cuts a tensor into slabs: boxes that together cover the tensor, each small
+// enough to be held in memory.
 //
 // A slab is made of complete chunks if they fit, so that no chunk is decoded
 // twice; otherwise it spans the last axes completely. The cut depends only on
@@ -16,28 +16,30 @@
 namespace holdfast {
 
 struct SlabSizes {
-  uint64_t target_bytes = 0;  // for neighbouring chunks put together
+  uint64_t target_bytes = 0;  // for neighboring chunks put together
   // The limit for complete chunks, and for parts of a chunk that is larger.
   uint64_t bytes_max = 0;
 };
 
-// Sizes for one side, which gets at most a quarter of the budget (0: no
-// budget).
+// Returns the sizes for one side, which gets at most a quarter of the budget
+// (0: no budget).
 SlabSizes SlabSizesOf(uint64_t in_flight_bytes_max);
 
 class SlabGrid {
  public:
   SlabGrid() = default;
-  // `chunk_shapes` come from the sides that hold the tensor; shapes of another
-  // rank are ignored. `element_bytes` must be at least 1.
+  // `chunk_shapes` has the chunk shape of each side that holds the tensor.
+  // Chunk shapes of another rank are ignored. `element_bytes` must be at least
+  // 1.
   SlabGrid(Shape shape, const std::vector<Shape>& chunk_shapes,
            uint64_t element_bytes, const SlabSizes& sizes);
 
-  // 0 for a tensor without elements.
+  // Returns the number of slabs; 0 for a tensor without elements.
   uint64_t count() const { return count_; }
-  // Slab `number` in the C order of the origins. REQUIRES: number < count().
+  // Returns slab `number`. Slabs are numbered in C order of their origins.
+  // REQUIRES: number < count().
   Box At(uint64_t number) const;
-  // The element count of the largest slab.
+  // Returns the element count of the largest slab.
   uint64_t element_count_max() const;
 
  private:
@@ -46,10 +48,10 @@ class SlabGrid {
   uint64_t count_ = 0;
 };
 
-// Returns the position, in C order, in an array of `shape` of the element at
-// `position` (in C order, too) of `box`.
+// Returns where the element at `position` of `box` lies in an array of `shape`.
+// Both positions are in C order.
 int64_t FlatIndex(const Shape& shape, const Box& box, int64_t position);
-// The index of the element at position `flat`.
+// Returns the index of the element at position `flat` in C order.
 Shape IndexOf(const Shape& shape, int64_t flat);
 
 }  // namespace holdfast

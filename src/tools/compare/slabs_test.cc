@@ -48,7 +48,7 @@ TEST(SlabGrid, IsMadeOfWholeChunks) {
   EXPECT_EQ(one.At(0).shape, (Shape{10, 100}));
   const SlabGrid two({100, 100}, {{10, 100}, {4, 50}}, 1, sizes);
   EXPECT_EQ(two.At(0).shape, (Shape{20, 100}));
-  // Neither a common multiple nor both chunks fit.
+  // Neither a box of complete chunks of both sides nor both chunks fit.
   const SlabGrid large({100, 100}, {{100, 30}, {1, 100}}, 1, sizes);
   EXPECT_EQ(large.At(0).shape, (Shape{100, 30}));
 }

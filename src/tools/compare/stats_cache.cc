@@ -24,9 +24,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The file contains this, the crc32c of the rest in hex and a newline, and a
-// JSON object of sections {"used": nanoseconds, "leaves": {name: numbers}}.
-// Floats are stored as their bits, so that they are read back exactly.
+// The file begins with this, the CRC-32C of the rest in hex, and a newline. The
+// rest is a JSON object of sections {"used": nanoseconds, "leaves": {name:
+// numbers}}. Floats are stored as their bits, so that they are read back
+// exactly.
 constexpr std::string_view kMagic = "holdfast-stats 1 ";
 constexpr size_t kHeadBytes = kMagic.size() + 8 + 1;
 
@@ -49,8 +50,7 @@ std::string ChecksumText(std::string_view text) {
 uint64_t BitsOf(double number) { return std::bit_cast<uint64_t>(number); }
 double DoubleOf(uint64_t bits) { return std::bit_cast<double>(bits); }
 
-// The dtype in which the min, max or absmax of a tensor of this dtype is
-// stored.
+// Returns the dtype in which a tensor's min, max or absmax is stored.
 DType ExtremeDType(DType dtype, bool is_magnitude) {
   switch (DTypeKindOf(dtype)) {
     case DTypeKind::kFloat:
@@ -93,8 +93,8 @@ Numbers ToNumbers(const LeafStats& leaf) {
   return numbers;
 }
 
-// Returns false for numbers that cannot belong to this tensor. Sums wrap on
-// overflow, and then do not fit.
+// Returns false for numbers that cannot belong to this tensor. A sum of counts
+// that overflows wraps, and then differs from the element count.
 bool FromNumbers(const Numbers& numbers, LeafStats& leaf) {
   if (numbers.size() < kFixed) return false;
   uint64_t element_count = 0;
@@ -250,7 +250,8 @@ class StatsCache::Impl {
     return Status();
   }
 
-  // Writes the most recently used sections, up to the maximum.
+  // Returns the file's text with the most recently used sections, up to the
+  // maximum size.
   std::string Text() const {
     std::vector<std::pair<int64_t, std::string>> order;
     for (const auto& [key, section] : sections_) {

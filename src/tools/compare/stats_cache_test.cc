@@ -25,12 +25,12 @@ class StatsCacheTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  // A tensor of each dtype.
+  // Saves a step with a tensor of each dtype.
   void SaveStep(const std::string& name, uint64_t seed) {
     std::mt19937_64 random(seed);
     Tree tree = Tree::Dict();
     for (const DType dtype : EveryDType()) {
-      if (DTypeBits(dtype) < 8) continue;  // zarr does not have these
+      if (DTypeBits(dtype) < 8) continue;  // zarr does not support these
       const std::string elements = RandomElements(random, dtype, 50);
       tree.Add(std::string(DTypeName(dtype)),
                Tree(Array::FromBytes(dtype, {50}, elements.data())));
@@ -42,7 +42,7 @@ class StatsCacheTest : public ::testing::Test {
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
   }
 
-  // Measures the step; records the bytes that were read for it.
+  // Measures the step, and records how many bytes were read.
   StatsResult Measure(const std::string& name, StatsCache& cache) {
     const auto checkpoint = Open(root_ + "/" + name);
     EXPECT_TRUE(checkpoint.ok());
@@ -177,7 +177,7 @@ TEST_F(StatsCacheTest, NeverReplacesWhatIsNoCache) {
   EXPECT_EQ(Text(), "somebody's weights");
 }
 
-// A valid checksum does not make the numbers valid.
+// Numbers may be invalid even if the file's checksum is right.
 TEST_F(StatsCacheTest, NumbersThatDoNotFitAreNotTaken) {
   LeafStats leaf;
   leaf.name = "w";

@@ -1,6 +1,6 @@
-// Divides a conversion's memory budget among chunks that were read and wait,
-// the memory that reading and writing hold in addition, and a reserve for
-// everything unaccounted.
+// Divides a conversion's memory budget. Half is for elements that were read and
+// wait to be written, an eighth for reading, a quarter for writing. The rest is
+// a reserve for memory that nothing counts.
 //
 // Thread-safety: a value. Units: bytes; 0 means no bound.
 #pragma once
@@ -25,7 +25,7 @@ struct Budgets {
     write_bytes = std::max<uint64_t>(1, bytes_max / 4);
   }
 
-  // The options for one pass over the source.
+  // Returns the options for one pass over the source.
   RunOptions ReadOptions(const RunOptions& run) const {
     return {.thread_count = run.thread_count,
             .in_flight_bytes_max = read_bytes,

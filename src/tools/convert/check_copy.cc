@@ -41,7 +41,7 @@ class Checker {
                          " in " + target_.info().path + ": " + why);
   }
 
-  // The text by which the target identifies a leaf.
+  // Returns the text by which the target identifies a leaf.
   std::string KeyText(const std::vector<std::string>& key) const {
     if (!options_.has_keys) return Joined(key, ".");
     return std::to_string(key.size()) + Joined(key, {"\0", 1});
@@ -70,7 +70,8 @@ class Checker {
                          " leaves, want " + std::to_string(count));
   }
 
-  // Compares the metadata, and the values that are not arrays.
+  // Compares the metadata of all leaves, and the values of leaves that are not
+  // arrays.
   Status CheckLeaves(const CopiedItem& item) {
     for (const CopiedLeaf& leaf : item.leaves) {
       const size_t number = match_[leaf.source];
@@ -174,7 +175,7 @@ class Checker {
   const CheckOptions& options_;
   Run run_;  // of hashes
   BufferPool pool_;
-  std::unordered_map<size_t, size_t> match_;  // leaf of source -> of target
+  std::unordered_map<size_t, size_t> match_;  // source leaf -> target leaf
   Progress progress_{.phase = "check"};
 };
 

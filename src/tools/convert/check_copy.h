@@ -1,7 +1,8 @@
 // Checks that a new checkpoint holds the values that were read for it.
 //
 // Thread-safety: one call at a time per source. Units: bytes.
-// Errors: DataLoss naming the leaf and the box that differ; those of reading.
+// Errors: DataLoss that names the leaf and the box that differ; those of
+// reading.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +27,13 @@ struct CheckOptions {
   ProgressFn progress;       // of all passes together; may be empty
   uint64_t bytes_max = 0;    // compared at a time
   bool checks_small = true;  // also checks all leaves other than arrays
-  // If false, the format has only names, in which keys are joined, and may lack
-  // the dtypes of leaves other than arrays.
+  // If false, the format has no keys, only names made of joined keys, and may
+  // lack the dtypes of leaves other than arrays.
   bool has_keys = true;
 };
 
-// Returns the number of decoded bytes that were compared.
+// Compares `target` with what was read from `source`. Returns the number of
+// decoded bytes compared.
 Result<uint64_t> CheckCopy(const Checkpoint& source, const Checkpoint& target,
                            const std::vector<CopiedItem>& items,
                            const CheckOptions& options);

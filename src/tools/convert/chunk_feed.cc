@@ -50,8 +50,8 @@ ChunkFeed::ChunkFeed(const Checkpoint& source, std::vector<FeedUnit> units,
 }
 
 void ChunkFeed::MakeBatches() {
-  // Half of the budget, so that the next batch can be read while one is
-  // consumed.
+  // A batch gets half of the budget, so that the next one can be read while it
+  // is consumed.
   const uint64_t batch_bytes_max = options_.bytes_max / 2;
   for (size_t i = 0; i < units_.size(); ++i) {
     const uint64_t byte_count = units_[i].byte_count();
@@ -96,8 +96,8 @@ Status ChunkFeed::Read(size_t leaf, const Shape& origin,
   if (element_count != ElementCount(box.shape)) {
     return ReadAlone(leaf, origin, target);
   }
-  // In batch order: an earlier batch is consumed, and its memory freed, before
-  // a later one is loaded.
+  // Sort by batch: an earlier batch must be consumed, and its memory freed,
+  // before a later batch is loaded.
   std::sort(parts.begin(), parts.end(),
             [](const Part& a, const Part& b) { return a.unit < b.unit; });
   for (const Part& part : parts) {
@@ -150,7 +150,8 @@ Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
   if (batch.state == BatchState::kNew && !is_passed_over_[unit]) {
     if (waiting_bytes_ + batch.byte_count > options_.bytes_max &&
         waiting_bytes_ > 0) {
-      // Earlier requests are slow, so their memory is not free yet.
+      // Earlier units are still in use, so there is no memory for the batch
+      // yet.
       is_passed_over_[unit] = true;
       return std::shared_ptr<Buffer>();
     }
@@ -158,7 +159,8 @@ Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
     waiting_bytes_ += batch.byte_count;
     waiting_bytes_peak_ = std::max(waiting_bytes_peak_, waiting_bytes_);
     lock.unlock();
-    // Other threads wait for the batch, even if memory runs out.
+    // Other threads wait for the batch's state, so it must be set even if Load
+    // runs out of memory.
     const Status status = CatchBadAlloc([&] { return Load(batch); });
     lock.lock();
     batch.status = status;
@@ -168,8 +170,8 @@ Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
   loaded_.wait(lock, [&] { return batch.state != BatchState::kLoading; });
   HF_RETURN_IF_ERROR(batch.status);
   const Waiting& waiting = waiting_[unit];
-  // Already freed: this is a second request, so the caller must read for
-  // itself.
+  // If the unit was already freed, this is a repeated request, and the caller
+  // must read the elements itself.
   if (waiting.left_count < element_count) return std::shared_ptr<Buffer>();
   return waiting.elements;
 }

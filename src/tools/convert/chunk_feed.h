@@ -1,14 +1,14 @@
 // ChunkFeed: supplies a save with the elements of its deferred arrays from
-// another checkpoint, reading each of its stored chunks as rarely as memory
-// allows.
+// another checkpoint. It reads each stored chunk as rarely as memory allows.
 //
-// The feed is given in advance the boxes that the save will ask for, in order:
-// its units. Consecutive units form a batch. The first request for a unit of a
+// The feed knows in advance which boxes the save will ask for, in order: its
+// units. Consecutive units form a batch. The first request for a unit of a
 // batch reads the complete batch in one pass, which decodes every stored chunk
-// once; later requests find their elements in memory. A unit's memory is freed
-// when all of it has been requested. A request for anything else, or out of
-// order, is served by a separate read: slower, but it never waits.
-// Thread-safety: Read from any thread.
+// once. Later requests find their elements in memory. A unit's memory is freed
+// when all of it has been requested. A request out of order, or for a box that
+// is not part of a unit, is served by a separate read. It is slower, but never
+// waits for memory.
+// Thread-safety: Read and Use may be called from any thread.
 // Ownership: borrows the source.
 // Units: bytes. Errors: those of Checkpoint::ReadInto.
 #pragma once
@@ -43,11 +43,11 @@ struct FeedUnit {
 };
 
 // Divides `unit` into pieces of at most `bytes_max` bytes (one element, if that
-// is larger), in C order.
+// is larger), and appends them to `units` in C order.
 void AppendPieces(const FeedUnit& unit, uint64_t bytes_max,
                   std::vector<FeedUnit>& units);
 
-// Hashes elements in C order, of any dtype.
+// Hashes the bytes of elements in C order.
 uint64_t ElementsHash(std::string_view elements);
 
 struct FeedOptions {
@@ -57,11 +57,12 @@ struct FeedOptions {
 
 class ChunkFeed {
  public:
-  // `units` are in the order of the save, each at most half of bytes_max.
+  // `units` must be in the save's order, each at most half of bytes_max.
   ChunkFeed(const Checkpoint& source, std::vector<FeedUnit> units,
             const FeedOptions& options);
 
-  // Fills `target` from the box of its shape at `origin`.
+  // Fills `target` with the leaf's elements from `origin` on; the target's
+  // shape is the shape of the box.
   Status Read(size_t leaf, const Shape& origin, const ArrayView& target);
 
   // Passes `fn` the elements of a complete unit, in C order, without copying
@@ -70,10 +71,10 @@ class ChunkFeed {
              const std::function<Status(std::string_view elements)>& fn);
 
   const std::vector<FeedUnit>& units() const { return units_; }
-  // The ElementsHash of each unit; absent for a unit that was never read in a
-  // batch nor used. REQUIRES: no Read or Use of the unit is running.
+  // Returns the ElementsHash of each unit. A unit that was neither read in a
+  // batch nor used has none. REQUIRES: no Read or Use of the unit is running.
   const std::vector<std::optional<uint64_t>>& hashes() const { return hashes_; }
-  // Bytes read from storage so far.
+  // Returns the bytes read from storage so far.
   uint64_t stored_bytes() const;
   uint64_t waiting_bytes_peak() const;
 
@@ -94,7 +95,7 @@ class ChunkFeed {
 
   void MakeBatches();
   void IndexUnits();
-  // The unit's elements, or null when the caller must read them itself.
+  // Returns the unit's elements, or null if the caller must read them itself.
   Result<std::shared_ptr<Buffer>> Take(size_t unit, int64_t element_count);
   Status Load(Batch& batch);
   void GiveBack(size_t unit, int64_t element_count);

@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-// Arrays of int32 in memory: element i of leaf n is n * 1000000 + i.
+// A source of int32 arrays in memory. Element i of leaf n is n * 1000000 + i.
 class FakeSource : public Checkpoint {
  public:
   explicit FakeSource(std::vector<Shape> shapes) {
@@ -110,7 +110,8 @@ TEST(ChunkFeed, ReadsABatchInOnePass) {
   const FakeSource source({{8, 6}, {10}});
   std::vector<FeedUnit> units = UnitsOfGrid(0, {8, 6}, {2, 3});
   for (const FeedUnit& unit : UnitsOfGrid(1, {10}, {4})) units.push_back(unit);
-  // Batches of up to 100 bytes: four chunks of 24, then four, then the rest.
+  // Batches have up to 100 bytes: four chunks of 24 bytes, then four more, then
+  // the rest.
   ChunkFeed feed(source, units, {{}, 200});
   for (const FeedUnit& unit : units) {
     ExpectRead(feed, source, unit.leaf, unit.box);
@@ -134,7 +135,7 @@ TEST(ChunkFeed, GivesUnitsPieceByPiece) {
     ExpectRead(feed, source, 0, {{row, 0}, {1, 4}});
   }
   EXPECT_EQ(source.pass_count(), 1);
-  // The batch was freed and is read again.
+  // The batch was freed, so it is read again.
   ExpectRead(feed, source, 0, {{0, 0}, {6, 4}});
   EXPECT_EQ(source.pass_count(), 2);
 }

@@ -19,8 +19,8 @@
 namespace holdfast {
 namespace {
 
-// A target that replaces its own source keeps its name, whatever format the
-// name implies.
+// Returns the target's format. A target that replaces its own source keeps its
+// name, whatever format the name implies.
 Result<Format> FormatOf(const Checkpoint& source, const Place& target,
                         const ConvertOptions& options) {
   if (target.Absolute().path() == source.info().path) {
@@ -31,8 +31,8 @@ Result<Format> FormatOf(const Checkpoint& source, const Place& target,
                             source.info().format);
 }
 
-// Refuses rules about shards where they would be ignored: if the save plans the
-// chunks, or the format has no shards.
+// Refuses rules about shards if they would be ignored, because the save plans
+// the chunks or the format has no shards.
 Status CheckShards(Format format, const LeafMap& map) {
   const bool takes_shards = format == Format::kMegatronZarr ||
                             format == Format::kDcp ||
@@ -90,7 +90,8 @@ bool IsShared(const ConvertOptions& options) {
   return options.group != nullptr && options.group->size() > 1;
 }
 
-// A newer step may appear meanwhile, so rank 0 decides which step is opened.
+// Opens the source on every rank. Rank 0 decides which step is opened, because
+// a newer step may appear while the ranks open it.
 class SourceOpener {
  public:
   SourceOpener(const std::string& source, const std::string& target,
@@ -150,15 +151,17 @@ class SourceOpener {
   ProcessGroup* const group_;
 };
 
-// 0 means that no earlier conversion can be continued.
+// Returns a hash of the source's files and recipe. 0 means that no earlier
+// conversion can be continued.
 uint64_t SourceHash(const std::string& path, const ConvertOptions& options) {
   const uint64_t files = FilesHash(Place(path));
   if (files == 0) return 0;
   return files ^ RecipeHash(options.recipe, options.recipe_options);
 }
 
-// A plan has an entry for every few megabytes, and the number of bytes may be a
-// server's claim, or that of a sparse file.
+// Refuses a source whose plan would not fit in memory. A plan has an entry for
+// every few megabytes, and a size may be a false claim of a server or that of a
+// sparse file.
 Status CheckCanPlan(const Checkpoint& source) {
   constexpr uint64_t kPlannedBytesMax = uint64_t{1} << 48;
   uint64_t left = kPlannedBytesMax;
@@ -221,8 +224,8 @@ Result<ConvertResult> Convert(const std::string& source,
     return InGroupCall(options.group, [&] {
       return CatchBadAlloc([&] {
         const Place place(target);
-        // Ranks would have to agree on it, and buckets have retries of their
-        // own.
+        // Ranks would have to agree on a second attempt, and buckets have their
+        // own retries.
         const bool is_once = IsShared(options) || place.is_remote();
         return is_once ? convert(place) : ReadAgainIfReplaced(source, [&] {
           return convert(place);

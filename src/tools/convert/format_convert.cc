@@ -23,11 +23,11 @@
 namespace holdfast {
 namespace {
 
-// The maximum number of bytes written between two entries of the journal.
+// The maximum number of bytes written between two appends to the journal.
 constexpr uint64_t kJournalBytes = uint64_t{256} << 20;
 constexpr uint64_t kPieceBytesMax = uint64_t{8} << 20;
 
-// A piece's entry in the journal: its hash, then the target's mark.
+// Returns a piece's entry in the journal: its hash, then the target's mark.
 std::string MarkOf(uint64_t hash, std::string_view target_mark) {
   std::string mark;
   PutU64Little(mark, hash);
@@ -62,7 +62,7 @@ class FormatConverter {
     if (!done.ok()) {
       if (done.code() == StatusCode::kDataLoss ||
           done.code() == StatusCode::kInvalidArgument) {
-        // Another run from these files would fail the same way.
+        // Continuing from these files would fail the same way.
         work_->Discard();
       }
       return work_->WithAdvice(done);
@@ -77,10 +77,10 @@ class FormatConverter {
     return std::clamp<uint64_t>(budgets.waiting_bytes / 8, 1, kPieceBytesMax);
   }
 
-  // The feed accounts for the memory. At most as many workers as there are
-  // pieces in one of its batches: while they process one batch, the next still
-  // fits. More workers would read for themselves, into memory that is not
-  // counted.
+  // Returns the options for the workers that write. The feed accounts for their
+  // memory. There are at most as many workers as pieces in a batch, so that the
+  // next batch fits in memory while they process one. Additional workers would
+  // read separately, into memory that is not counted.
   static RunOptions WritePhase(const ConvertOptions& options,
                                const Budgets& budgets) {
     RunOptions run = options.run;
@@ -96,7 +96,8 @@ class FormatConverter {
     return run;
   }
 
-  // A name that implies one file gets one file, however large.
+  // Returns the size limit of a file. If the target's name implies one file,
+  // the limit is unbounded unless the caller gives one.
   uint64_t ShardBytesMax() const {
     const bool is_unbounded =
         options_.shard_bytes_max == 0 && NamesOneFile(target_.path());
@@ -243,8 +244,8 @@ class FormatConverter {
           return Status();
         },
         &run_.cancel());
-    // Even after a failure, so that the written pieces need not be written
-    // again.
+    // Note the written pieces even after a failure, so that they need not be
+    // written again.
     const Status noted = Note(feed, first, marks, is_done);
     return written.ok() ? noted : written;
   }
@@ -252,8 +253,8 @@ class FormatConverter {
   Status Note(const ChunkFeed& feed, size_t first,
               const std::vector<std::string>& marks,
               const std::vector<char>& is_done) {
-    // The data must be durable before the journal names them; a crash in
-    // between only costs these pieces.
+    // The data must be durable before the journal names them. After a crash in
+    // between, only these pieces must be written again.
     HF_RETURN_IF_ERROR(access_.target->SyncData());
     std::vector<JournalRecord> records;
     for (size_t item = 0; item < marks.size(); ++item) {
@@ -297,7 +298,7 @@ class FormatConverter {
   Stopwatch watch_;
   TargetPlan plan_;
   CopyPlan copy_;
-  std::vector<uint64_t> hashes_;  // as copy_.units
+  std::vector<uint64_t> hashes_;  // like copy_.units
   std::vector<size_t> left_;      // units still to be written
   std::unique_ptr<WorkDirectory> work_;
   ConvertResult result_;
@@ -312,7 +313,7 @@ CopyPlan MakeCopyPlan(const TargetPlan& plan, const FormatTarget& target,
   std::vector<uint64_t> positions;
   for (const size_t i : order) positions.push_back(target.FilePosition(i));
   // Writing in file order lets the disk work sequentially. The sort is stable,
-  // so that equal plans number their pieces alike and a journal fits.
+  // so that equal plans have equal piece numbers, as the journal needs.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return positions[a] < positions[b];
   });

@@ -1,4 +1,4 @@
-// Converts to a format that is not Orbax's: plan, stream, compare, publish.
+// Converts to a format other than Orbax's, in five steps.
 //
 // 1. The wanted leaves become a TargetPlan; small values are read.
 // 2. The target divides them into pieces, in the order of its files (CopyPlan).
@@ -33,7 +33,7 @@ struct FormatAccess {
   std::function<Result<std::unique_ptr<Checkpoint>>(const std::string& path)>
       open;
 };
-// Unimplemented for Orbax's formats.
+// Returns Unimplemented for Orbax's formats.
 Result<FormatAccess> AccessOf(Format format);
 
 // The pieces to read and write, in order.
@@ -41,11 +41,12 @@ struct CopyPlan {
   std::vector<FeedUnit> units;        // by leaf of the source
   std::vector<size_t> target_leaves;  // of the units, in TargetPlan::leaves
 };
-// REQUIRES: `target` has begun with `plan`.
+// Lists the pieces that `target` writes. REQUIRES: target.Begin was called with
+// `plan`.
 CopyPlan MakeCopyPlan(const TargetPlan& plan, const FormatTarget& target,
                       uint64_t piece_bytes_max);
 
-// A hash of everything in a plan except its target's path and its run options.
+// Hashes everything in the plan except the target's path and the run options.
 uint64_t PlanHash(const TargetPlan& plan, Format format,
                   uint64_t piece_bytes_max);
 
@@ -53,7 +54,7 @@ uint64_t PlanHash(const TargetPlan& plan, Format format,
 void ReportStoredBits(const TargetPlan& plan, Format format,
                       ConvertReport& report);
 
-// `source_hash`: FilesHash of the source.
+// Converts `source`. `source_hash` is FilesHash of the source.
 Result<ConvertResult> ConvertToFormat(const Checkpoint& source,
                                       uint64_t source_hash,
                                       const Place& target,

@@ -1,5 +1,6 @@
-// Conversions to a foreign format and back: equal values, the files kept by an
-// interrupted conversion, and targets that are never replaced.
+// Tests conversions to a foreign format and back: that values are equal, that
+// an interrupted conversion continues, and that existing targets are not
+// replaced.
 #include "tools/convert/format_convert.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +41,7 @@ std::unique_ptr<Checkpoint> OpenAny(const std::string& path) {
   return opened.ok() ? std::move(opened).value() : nullptr;
 }
 
-// One line per leaf, with everything that a conversion keeps.
+// Returns one line per leaf, with everything that a conversion keeps.
 std::vector<std::string> LinesOf(const Checkpoint& checkpoint) {
   std::vector<std::string> lines;
   for (size_t i = 0; i < checkpoint.leaves().size(); ++i) {
@@ -60,7 +61,7 @@ std::vector<std::string> LinesOf(const Checkpoint& checkpoint) {
   return lines;
 }
 
-// A source of a few MiB, so that there are many pieces.
+// Returns a source of a few MiB, so that there are many pieces.
 Tree LargeTree() {
   Tree tree = AllKindsTree();
   for (int i = 0; i < 6; ++i) {
@@ -70,9 +71,9 @@ Tree LargeTree() {
   return tree;
 }
 
-// Faults of a safetensors writer, on request.
+// Faults that a safetensors writer shows on request.
 struct Faults {
-  std::atomic<int> writes_left{1 << 30};  // then they fail
+  std::atomic<int> writes_left{1 << 30};  // later writes fail
   std::atomic<int> sync_count{0};
   std::atomic<int> writer_count{0};
   std::atomic<int> writer_count_max{0};
@@ -107,7 +108,7 @@ class FaultyTarget : public FormatTarget {
     std::string own(elements);
     if (faults_->flips_bit) own[0] ^= 1;
     Result<std::string> mark = base_->Write(leaf, box, own);
-    // Lets other threads run meanwhile.
+    // Lets other threads run in the meantime.
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     --faults_->writer_count;
     return mark;
@@ -234,8 +235,8 @@ TEST_F(FormatConvert, NeverHalfATarget) {
   EXPECT_FALSE(fs::exists(PathOf("b.safetensors.holdfast-convert-tmp")));
 }
 
-// Whichever write fails, the next run continues, and the file is as if nothing
-// had failed.
+// Whichever write fails, the next run continues, and the file is the same as
+// without the failure.
 TEST_F(FormatConvert, GoesOnAfterAnyFailure) {
   Faults none;
   ASSERT_TRUE(ConvertTo("whole.safetensors", &none).ok());
@@ -291,7 +292,7 @@ TEST_F(FormatConvert, BeginsAnewWhenItMust) {
   EXPECT_EQ(again(), "started over: an earlier conversion had other options");
   cut();
   options_.restart = true;
-  EXPECT_EQ(again(), "started over: because restart was asked for");
+  EXPECT_EQ(again(), "started over: restart was requested");
   options_.restart = false;
   cut();
   fs::resize_file(PathOf("t.safetensors.holdfast-convert-tmp/journal"), 20);
@@ -319,7 +320,8 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
   for (const Format foreign : {Format::kSafetensors, Format::kNpz, Format::kDcp,
                                Format::kTorchDist, Format::kMegatronZarr}) {
     SCOPED_TRACE(FormatName(foreign));
-    // Without a suffix, because the name would be a reason to refuse.
+    // The name has no suffix, because the suffix would also be a reason to
+    // refuse.
     const std::string target = PathOf(std::string(FormatName(foreign)));
     ConvertOptions there;
     there.sync = false;
@@ -337,7 +339,7 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
     std::atomic<bool> cancel = false;
     ConvertOptions cut = over;
     cut.run.cancel = &cancel;
-    // The last moment: everything is written and is being compared.
+    // Cancel at the last moment: everything is written and is being compared.
     cut.run.progress = [&](const Progress& progress) {
       if (progress.phase == "check") cancel = true;
     };
@@ -346,7 +348,7 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
     EXPECT_EQ(Convert(source_path_, target, cut).status().code(),
               StatusCode::kCancelled);
     EXPECT_EQ(FilesHash(Place(target)), before);
-    // The source is the target that it replaces.
+    // Convert in place: the target replaces its own source.
     const auto done = Convert(target, target, over);
     ASSERT_TRUE(done.ok()) << done.status().ToString();
     EXPECT_GT(done->checked_bytes, 0u);
@@ -384,7 +386,8 @@ TEST_F(FormatConvert, ShardsAreForFormatsThatTakeThem) {
   }
 }
 
-// Chosen by its name, for any source, without a format option.
+// Without a format option, the target's name decides the format, whatever the
+// source is.
 TEST_F(FormatConvert, TheTargetsNameSaysTheFormat) {
   options_.format.reset();
   for (const auto& [name, format] :
@@ -441,7 +444,7 @@ TEST_F(FormatConvert, OptionsOfOtherFormatsAreRefused) {
   EXPECT_FALSE(fs::exists(PathOf("n")));
 }
 
-// Refuses one file that would have to become several.
+// A conversion to one file is refused if its size limit would require several.
 TEST_F(FormatConvert, OneFileIsNotCutIntoSeveral) {
   options_.format.reset();
   options_.shard_bytes_max = 1;
@@ -452,7 +455,8 @@ TEST_F(FormatConvert, OneFileIsNotCutIntoSeveral) {
   EXPECT_FALSE(fs::exists(PathOf("m.safetensors")));
 }
 
-// None of these targets is in an object store.
+// Each of these targets looks like a URL or home directory, but is not in any
+// object store.
 TEST_F(FormatConvert, AWrongTargetSaysWhy) {
   for (const auto& [target, why] :
        std::vector<std::pair<std::string, std::string>>{
@@ -528,8 +532,8 @@ TEST_F(FormatConvert, OneConversionAtATime) {
             StatusCode::kAlreadyExists);
 }
 
-// Runs `body` in a process that is killed by SIGKILL at progress call
-// `kill_at`. False if it ended before that.
+// Runs `body` in a child process that kills itself by SIGKILL at progress call
+// `kill_at`. Returns false if the child ended before that.
 bool IsKilled(int kill_at, ConvertOptions options,
               const std::function<Status(const ConvertOptions&)>& body) {
   const pid_t child = ::fork();
@@ -548,8 +552,8 @@ bool IsKilled(int kill_at, ConvertOptions options,
   return WIFSIGNALED(status);
 }
 
-// One kill after another, each a bit later, until one comes too late; the
-// result must equal that of a run without kills.
+// Kills the conversion again and again, each time a bit later, until a kill
+// comes too late. The result must equal that of a run without kills.
 TEST_F(FormatConvert, KillsOfAForeignTarget) {
   ASSERT_TRUE(ConvertTo("whole.safetensors").ok());
   const std::string want = BytesOf(PathOf("whole.safetensors"));
@@ -588,7 +592,7 @@ TEST_F(FormatConvert, KillsOfAnOrbaxTarget) {
     EXPECT_EQ(LinesOf(*OpenAny(name)), want);
     EXPECT_TRUE(Verify(name)->damages.empty());
     EXPECT_FALSE(fs::exists(name + ".orbax-checkpoint-tmp"));
-    // Once more, cancelled, to see what was kept.
+    // Convert again and cancel it, to see what was kept.
     std::atomic<bool> cancel = false;
     ConvertOptions cut = options_;
     cut.run.cancel = &cancel;

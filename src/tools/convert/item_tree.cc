@@ -61,7 +61,7 @@ class TreeMaker {
                      stored.layout->format.metadata.shape);
   }
 
-  // Nothing if only the sidecar has the leaf.
+  // Returns nullopt if only the sidecar holds the leaf.
   Result<std::optional<Tree>> MappedTree(const MappedLeaf& mapped,
                                          std::vector<SidecarLeaf>& sidecar) {
     const TargetLeaf& leaf = *mapped.leaf;
@@ -124,7 +124,7 @@ class TreeMaker {
         traits != nullptr ? ArrayKind::kJax : ArrayKind::kNumpy, traits);
   }
 
-  // Null for a numpy array.
+  // Returns null for a numpy array.
   Result<std::shared_ptr<const ArrayTraits>> TraitsOf(const LeafInfo& info,
                                                       DType dtype,
                                                       const Shape& shape) {
@@ -168,7 +168,7 @@ class TreeMaker {
     return traits;
   }
 
-  // Leaves with equal layouts are consecutive.
+  // Returns one shared object for consecutive leaves with equal traits.
   std::shared_ptr<const ArrayTraits> Shared(ArrayTraits traits) {
     if (last_ == nullptr || !(*last_ == traits)) {
       last_ = std::make_shared<const ArrayTraits>(std::move(traits));

@@ -1,10 +1,11 @@
-// The tree of one item of an opened checkpoint, with its arrays left in
+// Makes the tree of one item of an opened checkpoint. Its arrays stay in
 // storage: a save asks their readers for elements when it needs them.
 //
-// Thread-safety: one thread per ItemTree; its readers from any.
+// Thread-safety: one thread per ItemTree; its readers may be called from any
+// thread.
 // Ownership: the caller that makes an ItemTree sets its feed, which outlives
 // the save; the checkpoint outlives both.
-// Errors: the problem of a leaf that cannot be read; those of
+// Errors: LeafInfo::problem of a leaf that cannot be read; those of
 // ConvertOptions::sharding.
 #pragma once
 
@@ -26,20 +27,19 @@ namespace holdfast {
 
 // Arrays that the new checkpoint refers to where they are stored.
 struct ReferredArrays {
-  // The chunks of a leaf of the source, to be stored with this dtype. Null if
-  // its elements are copied.
+  // Returns the chunks of a leaf of the source, to be stored with this dtype,
+  // or null if the leaf's elements must be copied.
   std::function<Result<std::shared_ptr<const StoredChunks>>(size_t leaf,
                                                             DType dtype)>
       chunks;
-  // Called after `chunks` was called for all arrays, and before anything is
+  // Called after the calls of `chunks` for all arrays, and before anything is
   // written.
   std::function<Status()> may_begin;
   // Puts the files that contain the chunks, or links to them, into the
   // directory of the item `name`. Called before the item is written.
   std::function<Status(const std::string& name, const Place& directory)>
       place_files;
-  // As PendingSaveOptions::may_commit: whether the files referred to are
-  // unchanged.
+  // As in PendingSaveOptions: fails if the files referred to have changed.
   std::function<Status()> may_commit;
 };
 
@@ -52,22 +52,22 @@ struct ItemTreeOptions {
 struct ItemTree {
   Tree tree;
   size_t leaf_count = 0;
-  // Leaves of kinds that Orbax does not have, which the tree holds as bytes or
-  // not at all.
+  // Leaves of kinds that Orbax does not support. The tree holds them as bytes
+  // or not at all.
   std::vector<SidecarLeaf> sidecar;
   // The pointer through which the readers find the feed; empty until one
   // exists.
   std::shared_ptr<ChunkFeed*> feed;
 };
 
-// Makes the tree of `leaves`: indices into checkpoint.leaves(), all of one
-// item.
+// Makes the tree of `leaves`, which are indices into checkpoint.leaves(). All
+// must belong to one item.
 Result<ItemTree> MakeItemTree(const OpenedCheckpoint& checkpoint,
                               const std::vector<size_t>& leaves,
                               const ItemTreeOptions& options);
 
-// A leaf of any checkpoint, and its position in the new item. Text is filled
-// in.
+// A leaf of any checkpoint, and its position in the new item. The leaf's text
+// must be filled in.
 struct MappedLeaf {
   const TargetLeaf* leaf = nullptr;
   KeyPath path;
@@ -76,8 +76,8 @@ Result<ItemTree> MakeMappedTree(const Checkpoint& checkpoint,
                                 const std::vector<MappedLeaf>& leaves,
                                 const ItemTreeOptions& options);
 
-// The boxes that a save by `plan` of such a tree requests from its readers, in
-// order, in pieces of at most `bytes_max` bytes.
+// Returns the boxes that a save of such a tree by `plan` requests from the
+// tree's readers, in order, cut into pieces of at most `bytes_max` bytes.
 std::vector<FeedUnit> UnitsOf(const SavePlan& plan, uint64_t bytes_max);
 
 }  // namespace holdfast

@@ -84,7 +84,8 @@ FoundJournal ParseJournal(std::string_view text) {
                                               : TakeRecord(*payload, found));
     rest.remove_prefix(end + 1);
     if (!is_good) {
-      // Only the last line may be half on disk.
+      // A wrong line is excused only if it is the last: a crash may have left
+      // half of it on disk.
       if (!rest.empty() || is_first) return found;
       break;
     }
@@ -133,8 +134,7 @@ Result<std::unique_ptr<Journal>> Journal::Continue(const std::string& path,
   UniqueFd fd(
       ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  // Otherwise half a line at the end would merge with the next record and
-  // damage it.
+  // Remove half a line at the end, which would merge with the next record.
   if (::ftruncate(fd.get(), static_cast<off_t>(found.byte_count)) != 0) {
     return ErrnoStatus(errno, "truncate", path);
   }

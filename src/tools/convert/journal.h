@@ -1,11 +1,12 @@
-// The journal of a conversion: records which pieces are finished and durable,
-// so that a later run need not write them again.
+// A conversion's journal: records which pieces are finished and durable, so
+// that a later run need not write them again.
 //
-// A text file that only grows. Its first line identifies the plan; each other
-// line gives the index of one finished piece, with a few bytes about it. Every
-// line begins with its own CRC-32C. A line that was cut off by a crash ends the
-// journal; a wrong line in the middle invalidates all of it. Thread-safety: one
-// thread. Ownership: owns its descriptor. Errors: those of the file system.
+// It is a text file that only grows. Its first line identifies the plan. Every
+// other line has the index of one finished piece, and a few bytes about it.
+// Every line begins with its own CRC-32C. A last line that a crash cut off is
+// ignored. A wrong line in the middle invalidates the whole journal.
+// Thread-safety: one thread. Ownership: owns its descriptor. Errors: those of
+// the file system.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ struct FoundJournal {
   std::unordered_map<uint64_t, std::string> marks;  // by number
   uint64_t byte_count = 0;                          // of the good lines
 };
-// Reports damage and absence as states, not as errors.
+// Reads the journal. A damaged or missing journal is a state of the result, not
+// an error.
 Result<FoundJournal> ReadJournal(const std::string& path);
 // Parses the text of a journal.
 FoundJournal ParseJournal(std::string_view text);
@@ -57,7 +59,8 @@ class Journal {
   static Result<std::unique_ptr<Journal>> Continue(const std::string& path,
                                                    const FoundJournal& found,
                                                    bool sync);
-  // With `sync` the records are durable when this returns.
+  // Appends the records. If the journal was opened with `sync`, they are
+  // durable when this returns.
   Status Append(std::span<const JournalRecord> records);
 
  private:

@@ -21,7 +21,7 @@ std::string FileText(const std::string& path) {
   return text.str();
 }
 
-// A journal of `count` records with marks of random bytes.
+// Writes a journal of `count` records with random marks, and returns its text.
 std::string JournalText(const std::string& path, size_t count,
                         std::vector<JournalRecord>& records) {
   std::mt19937 random(3);

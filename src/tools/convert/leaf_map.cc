@@ -53,7 +53,7 @@ class Renamer {
     return made;
   }
 
-  // The new keys; nullopt when no rule matches.
+  // Returns the leaf's new keys, or nullopt if no rule matches.
   Result<std::optional<std::vector<std::string>>> NewKeys(
       const LeafInfo& leaf) {
     const std::string path = Joined(leaf.key, "/");
@@ -99,7 +99,8 @@ class Renamer {
     return std::optional<std::string>(std::move(text));
   }
 
-  // A name that contains slashes itself keeps them.
+  // Splits a renamed leaf's name into keys. A single key that contained slashes
+  // stays a single key.
   static std::vector<std::string> KeysOf(const LeafInfo& leaf, bool is_name,
                                          const std::string& renamed) {
     if (is_name) return SplitAt(renamed, '.');
@@ -200,8 +201,8 @@ class Mapper {
     return Status();
   }
 
-  // The trailing unchanged keys keep their kinds, e.g. the index "0" in "a/0"
-  // renamed to "b/0".
+  // Sets the leaf's keys. Trailing keys that did not change keep their kinds,
+  // such as the index "0" of "a/0" renamed to "b/0".
   static void SetKeys(std::vector<std::string> keys, TargetLeaf& leaf) {
     std::vector<KeyKind> kinds(keys.size());
     size_t from_end = 1;
@@ -217,7 +218,7 @@ class Mapper {
     leaf.name = Joined(leaf.key, ".");
   }
 
-  // Splits keys at their dots; true if one was split.
+  // Splits keys at their dots. Returns true if a key was split.
   static bool Nest(TargetLeaf& leaf) {
     std::vector<std::string> keys;
     std::vector<KeyKind> kinds;
@@ -334,7 +335,8 @@ class Mapper {
         above.pop_back();
         const auto found = by_key.find(above);
         if (found == by_key.end()) continue;
-        // Stored that way already, as by some partial saves.
+        // The source already has a leaf below another leaf; some partial saves
+        // do that.
         if (!is_renamed_[i] && !is_renamed_[found->second]) continue;
         return InvalidArgumentError(
             "leaf " + OldName(i) + " would become " + mapped_.leaves[i].name +
@@ -366,7 +368,7 @@ class Mapper {
   UsedRules<std::string> drop_;
   UsedRules<LeafMap::Cast> casts_;
   UsedRules<LeafMap::Shards> shards_;
-  std::vector<bool> is_renamed_;  // as mapped_.leaves
+  std::vector<bool> is_renamed_;  // like mapped_.leaves
   MappedLeaves mapped_;
 };
 

@@ -171,7 +171,8 @@ TEST(LeafMap, AListWithGapsBecomesADict) {
   EXPECT_EQ(renamed->leaves[2].key_kinds[1], KeyKind::kIndex);
 }
 
-// The slow, obvious twin: replaces prefixes, and compares every pair of leaves.
+// Compares with a slow reference, which replaces prefixes and compares every
+// pair of leaves.
 TEST(LeafMap, RandomRenames) {
   std::mt19937 random(5);
   const auto key = [&] {

@@ -1,4 +1,4 @@
-// Parses LeafMap's rules, as they are typed and as tables contain them.
+// Parses LeafMap's rules from command-line text and from tables.
 #include <nlohmann/json.hpp>
 
 #include "ground/base/text.h"

@@ -1,4 +1,5 @@
-// NameSet: selects leaves by names: those with the name, and those below.
+// NameSet: selects leaves by names. A name selects the leaf of that name and
+// all leaves below it.
 //
 // Thread-safety: one thread at a time. Errors: none.
 #pragma once
@@ -15,7 +16,8 @@ class NameSet {
     for (const std::string& name : names) is_used_.emplace(name, false);
   }
 
-  // An empty set selects everything.
+  // Returns true if a name in the set selects `leaf`. An empty set selects
+  // everything.
   bool Selects(const std::string& leaf) {
     if (is_used_.empty()) return true;
     bool found = Use(leaf);
@@ -26,7 +28,8 @@ class NameSet {
     return found;
   }
 
-  // Null when every name has selected something.
+  // Returns a name that has selected nothing, or null if every name has
+  // selected something.
   const std::string* FirstUnused() const {
     for (const auto& [name, is_used] : is_used_) {
       if (!is_used) return &name;

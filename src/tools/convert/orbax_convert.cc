@@ -37,10 +37,11 @@
 namespace holdfast {
 namespace {
 
-// The complete checkpoint's name in the work directory, next to numbered items.
+// The complete checkpoint's name in the work directory, which also holds the
+// numbered items.
 constexpr std::string_view kWhole = "checkpoint";
 
-// Hashes of a part's units, for the journal.
+// Encodes the hashes of a part's units, for the journal.
 std::string HashesMark(std::span<const std::optional<uint64_t>> hashes) {
   std::string mark;
   for (const std::optional<uint64_t>& hash : hashes) {
@@ -50,7 +51,7 @@ std::string HashesMark(std::span<const std::optional<uint64_t>> hashes) {
   return mark;
 }
 
-// False when the mark belongs to other units.
+// Decodes the hashes. Returns false if the mark belongs to other units.
 bool TakeHashes(std::string_view mark, size_t unit_count,
                 std::vector<std::optional<uint64_t>>& hashes) {
   Cursor cursor(mark);
@@ -128,7 +129,8 @@ class OrbaxConverter {
     });
   }
 
-  // A save can replace only Orbax's checkpoints.
+  // Returns true if the target to overwrite is not an Orbax checkpoint, which a
+  // save cannot replace.
   Result<bool> ReplacesForeign() const {
     if (!options_.overwrite) return false;
     HF_ASSIGN_OR_RETURN(const ForeignFormat format,
@@ -149,7 +151,8 @@ class OrbaxConverter {
     return format != ForeignFormat::kNone;
   }
 
-  // The source must stay until the copy has been compared with it.
+  // Returns true if the target replaces the source. The source must then stay
+  // until the copy has been compared with it.
   bool ReplacesSource() const {
     if (!options_.overwrite || group_ != nullptr || referred_ != nullptr) {
       return false;
@@ -234,8 +237,8 @@ class OrbaxConverter {
     });
   }
 
-  // Calls `save`, whose arrays' readers read the units from a feed; adds the
-  // units with their hashes to `copied`.
+  // Calls `save`, whose arrays are read from a feed of `units`. Adds the units
+  // and their hashes to `copied`.
   template <typename SaveFn>
   Status Feed(PlannedItem& item, std::vector<FeedUnit> units,
               CopiedItem& copied, const SaveFn& save) {
@@ -263,10 +266,11 @@ class OrbaxConverter {
     PlannedItem* item = nullptr;
     std::vector<SavePlan> parts;
     std::string directory;
-    uint64_t first_record = 0;  // of the parts in the journal, then of the item
+    uint64_t first_record = 0;  // the first part's number in the journal
   };
 
-  // Writes the parts in a directory that a rename turns into the item's.
+  // Writes each item's parts in a directory that is renamed to the item's at
+  // the end.
   Status SaveParts() {
     HF_ASSIGN_OR_RETURN(std::vector<PartedItem> items, PlanParts());
     const Place target = target_.Absolute();
@@ -294,7 +298,7 @@ class OrbaxConverter {
     if (!written.ok() && work_->is_resumed() &&
         written.code() != StatusCode::kCancelled &&
         written.code() != StatusCode::kResourceExhausted) {
-      // The remaining files did not match the journal.
+      // The files left by an earlier run do not match their journal.
       HF_RETURN_IF_ERROR(
           work_->StartAnew("the files of an earlier conversion cannot be "
                            "used (" +
@@ -421,20 +425,20 @@ class OrbaxConverter {
     return work_->Append({&done, 1});
   }
 
-  // The path of the new checkpoint until it gets its name. In a bucket, the
-  // cleanup of temporary directories finds it there as well.
+  // Returns the new checkpoint's path until it gets its name. In a bucket, the
+  // path is one that the cleanup of temporary directories finds.
   Place WholePlace() const {
     if (has_parts_) return Place(work_->data_path()) / kWhole;
     const Place target = target_.Absolute();
     return target.parent() / TemporaryName(target.name()) / kWhole;
   }
 
-  // Moves the items to where a save would have written them, and commits the
-  // result.
+  // Moves the items to the places where a save would have written them, and
+  // commits the result.
   Status CommitParts(const std::vector<PartedItem>& items) {
     HF_ASSIGN_OR_RETURN(const auto pending, BeginPending(WholePlace()));
-    // The items move away now, so the journal would name files that no longer
-    // exist.
+    // From here on items move away, and the journal would name files that no
+    // longer exist.
     HF_RETURN_IF_ERROR(work_->DropJournal());
     for (const PartedItem& item : items) {
       const std::string& name = item.item->place.name;
@@ -449,7 +453,7 @@ class OrbaxConverter {
     return pending->Commit(plan_.root);
   }
 
-  // Replaces the old checkpoint of any format at the target's path.
+  // Replaces the old checkpoint, of any format, at the target's path.
   Status Publish() {
     is_published_ = true;
     if (has_parts_) return work_->Publish(std::string(kWhole));
@@ -541,7 +545,7 @@ class OrbaxConverter {
   bool is_published_ = false;
   std::unique_ptr<WorkDirectory> work_;  // of parts
   Progress progress_;                    // of finished parts
-  std::vector<CopiedItem> copied_;       // as plan_.items
+  std::vector<CopiedItem> copied_;       // like plan_.items
   ConvertResult result_;
 };
 

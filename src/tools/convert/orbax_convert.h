@@ -1,5 +1,5 @@
-// Converts to one of Orbax's formats: a save whose arrays are still in another
-// checkpoint.
+// Converts to one of Orbax's formats, by a save whose arrays are still in
+// another checkpoint.
 //
 // Conversions by several processes, and small ones, are written in one pass.
 // All others, and those that replace a foreign checkpoint, are written in parts
@@ -16,10 +16,11 @@
 
 namespace holdfast {
 
-// With a group every rank calls this, each with its own source. `referred`
-// (borrowed, one process only) are arrays that the new checkpoint only refers
-// to; it is then written in one pass.
-// `source_hash` is FilesHash of the source; 0 means that no hash identifies it.
+// Converts `source`. With a process group, every rank calls this with its own
+// source.
+// `referred` (borrowed; for one process only) has the arrays whose stored bytes
+// the new checkpoint refers to. The checkpoint is then written in one pass.
+// `source_hash` is FilesHash of the source. 0 means that there is no such hash.
 Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
                                      uint64_t source_hash,
                                      const Place& target,

@@ -141,7 +141,8 @@ class Planner {
     const TreeMetadata* metadata = item.tree_metadata();
     planned.item_custom_metadata = MetadataText(metadata);
     planned.item_documents = DocumentsText(metadata);
-    // The metadata tree describes the complete tree.
+    // The metadata tree describes the complete tree, so it is kept only if all
+    // leaves are.
     if (metadata != nullptr && options_.names.empty()) {
       planned.value_metadata_tree = metadata->value_metadata_tree.value_or("");
     }
@@ -247,7 +248,8 @@ class Planner {
     return AddSidecar(planned);
   }
 
-  // The id identifies the complete content of a delta, and nothing else.
+  // Adds the source's result id if the new checkpoint keeps the source's
+  // complete content, which the id identifies.
   void AddResultId(nlohmann::ordered_json& documents) {
     const std::string& id = source_.info().result_id;
     const bool is_whole = options_.map.is_empty() && options_.names.empty() &&

@@ -1,9 +1,9 @@
-// Plans a conversion to one of Orbax's formats: the items of the new
-// checkpoint, their trees, and the record of its root.
+// Plans a conversion to one of Orbax's formats: the new checkpoint's items,
+// their trees, and the record of its root.
 //
-// An Orbax source without rules keeps its items as they are; for any other
-// checkpoint only the leaves count.
-// Thread-safety: one thread; the trees' readers from any.
+// An Orbax source without rules keeps its items as they are. For any other
+// source, the new checkpoint is made from the leaves only.
+// Thread-safety: one thread; the trees' readers may be called from any thread.
 // Ownership: borrows the source, which outlives the plan.
 // Errors: those of Convert.
 #pragma once
@@ -44,11 +44,11 @@ struct OrbaxPlan {
   Format format = Format::kOrbax;
   int zarr_format = 2;
   bool use_ocdbt = true;
-  std::string result_id;  // of a delta's result, if all of it is kept
+  std::string result_id;  // of a delta's result, if it is kept whole
   ConvertReport report;
 };
 
-// `referred` is borrowed; null means that everything is copied.
+// Makes the plan. `referred` is borrowed. Null means that everything is copied.
 Result<OrbaxPlan> MakeOrbaxPlan(const Checkpoint& source,
                                 const ConvertOptions& options,
                                 const ReferredArrays* referred = nullptr);

@@ -12,11 +12,12 @@ namespace {
 
 constexpr std::string_view kConfigFile = "config.json";
 
-// Empty if the checkpoint has no config.
+// Returns an empty string if the checkpoint has no config.
 Result<std::string> ReadConfig(const Place& checkpoint) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(checkpoint));
   const Place directory = is_directory ? checkpoint : checkpoint.parent();
-  // Hubs store it as a link, which the directory's store would not follow.
+  // In a model hub's cache the file is a link, which the directory's store
+  // would not follow.
   if (!IsThere(directory / kConfigFile)) return std::string();
   HF_ASSIGN_OR_RETURN(
       const std::shared_ptr<Store> file,

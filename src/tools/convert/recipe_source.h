@@ -1,5 +1,4 @@
-// Opens the source of a conversion or a view, and applies the recipe if there
-// is one.
+// Applies a recipe, if there is one, to the source of a conversion or a view.
 //
 // Thread-safety: pure functions of the file system, or of a bucket.
 // Units: bytes. Errors: those of Open and WithRecipe; InvalidArgument for
@@ -16,13 +15,14 @@
 
 namespace holdfast {
 
-// Without `options.config_json`, reads it from the `config.json` next to the
-// source's files.
+// Returns `source` itself without a recipe. If `options.config_json` is empty,
+// reads the `config.json` next to the source's files.
 Result<std::unique_ptr<Checkpoint>> ThroughRecipe(
     std::unique_ptr<Checkpoint> source, const std::optional<Recipe>& recipe,
     RecipeOptions options);
 
-// Differs for recipes or options that present one source differently.
+// Returns a hash that differs for recipes or options that present the same
+// source differently.
 uint64_t RecipeHash(const std::optional<Recipe>& recipe,
                     const RecipeOptions& options);
 

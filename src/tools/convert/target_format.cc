@@ -16,11 +16,11 @@ struct UnwrittenName {
 
 constexpr std::array<UnwrittenName, 19> kUnwrittenNames = {{
     {".safetensors.index.json", "the index of several safetensors files"},
-    {".bin.index.json", "the index of several files of torch.save"},
-    {".pt", "a file of torch.save"},
-    {".pth", "a file of torch.save"},
+    {".bin.index.json", "the index of several torch.save files"},
+    {".pt", "a torch.save file"},
+    {".pth", "a torch.save file"},
     {".pt2", "an exported torch program"},
-    {".bin", "a file of torch.save"},
+    {".bin", "a torch.save file"},
     {".pkl", "a pickle"},
     {".pickle", "a pickle"},
     {".npy", "one numpy array"},
@@ -36,7 +36,7 @@ constexpr std::array<UnwrittenName, 19> kUnwrittenNames = {{
     {".zip", "an archive"},
 }};
 
-// In lower case, without trailing slashes.
+// Returns the path in lower case, without trailing slashes.
 std::string NameForSuffix(std::string target) {
   while (target.ends_with('/')) target.pop_back();
   std::transform(target.begin(), target.end(), target.begin(), [](char c) {
@@ -82,10 +82,9 @@ Result<Format> ChooseTargetFormat(const std::string& target,
   if (source_format == "torch" && NameForSuffix(target).ends_with(".ckpt")) {
     return InvalidArgumentError(
         target +
-        ": \".ckpt\" names a file of torch.save, which holdfast does not "
-        "write; "
-        "say which format the directory is to have (--to), or want a name that "
-        "ends in .safetensors or .npz");
+        ": \".ckpt\" names a torch.save file, which holdfast does not write; "
+        "choose the directory's format (--to), or a name that ends in "
+        ".safetensors or .npz");
   }
   // A source in a format that no save writes (bare zarr arrays) is converted to
   // Orbax's format.

@@ -1,9 +1,9 @@
 // Determines the format that a target's name implies, and the one to write.
 //
-// A name that ends in ".safetensors" or ".npz" means one file of that format.
-// Names that imply a format that cannot be written (".pt", ".gguf", ...) are
-// refused, and so is any other format under a name that implies one, because
-// programs go by names.
+// A name that ends in ".safetensors" or ".npz" means one file of that format. A
+// name that implies a format that cannot be written (".pt", ".gguf", ...) is
+// refused. A format other than the one that the name implies is refused too,
+// because programs go by names.
 // Thread-safety: pure functions. Errors: InvalidArgument, with advice.
 #pragma once
 
@@ -15,21 +15,22 @@
 
 namespace holdfast {
 
-// The format that the suffix of `target` implies; nullopt if none. ".ckpt"
-// implies none, because directories have such names too.
+// Returns the format that the suffix of `target` implies, or nullopt if it
+// implies none. ".ckpt" implies none, because directories have such names too.
 Result<std::optional<Format>> FormatOfTargetName(const std::string& target);
 
-// `asked` is the caller's choice; `source_format` (CheckpointInfo::format) is
-// kept when neither the caller nor the name decides.
+// Returns the format to write. `asked` is the caller's choice. `source_format`
+// (CheckpointInfo::format) is kept if neither the caller nor the name decides.
 Result<Format> ChooseTargetFormat(const std::string& target,
                                   std::optional<Format> asked,
                                   const std::string& source_format);
 
-// Whether a target's name implies a single file in a format that can be
+// Returns true if the name implies a single file in a format that can be
 // written.
 bool NamesOneFile(const std::string& target);
 
-// For writers of directories in `format`: refuses a name that implies a file.
+// Refuses a name that implies a single file. Call it before writing a directory
+// in `format`.
 Status CheckDirectoryName(const std::string& target, Format format);
 
 }  // namespace holdfast

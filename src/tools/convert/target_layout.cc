@@ -20,7 +20,7 @@ Result<ItemHandlers> SourceHandlers(const CheckpointInfo& source) {
   return std::move(metadata.item_handlers);
 }
 
-// The handler that the source records for one item; empty if none.
+// Returns the handler that the source records for the item, or "" without one.
 std::string HandlerOf(const ItemHandlers& handlers, const std::string& name) {
   if (const auto* one = std::get_if<std::string>(&handlers)) {
     return name.empty() ? *one : "";
@@ -40,7 +40,8 @@ bool IsTreeHandler(std::string_view handler) {
          handler == kV1StatefulHandlerTypestr;
 }
 
-// Handlers of the same format are kept: Standard stays Standard.
+// Returns the handler of a tree in the new checkpoint. A handler that the new
+// format has too is kept: Standard stays Standard.
 std::string TreeHandler(const std::string& handler, bool is_v1) {
   const bool is_kept =
       handler == (is_v1 ? kV1StatefulHandlerTypestr : kStandardHandlerTypestr);
@@ -54,7 +55,7 @@ std::string JsonHandler(const std::string& name, bool is_v1) {
                                           : kV1JsonHandlerTypestr);
 }
 
-// The file names that the handlers of each format look for.
+// Returns the file name that the new format's handler looks for.
 std::string JsonFile(const SourceItem& item, bool is_v1, bool was_v1) {
   if (is_v1 == was_v1 && !item.json_file.empty()) return item.json_file;
   if (item.name == kMetricsItem) return std::string(kMetricsItem);

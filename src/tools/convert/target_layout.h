@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-// An item that is wanted.
+// An item to convert.
 struct SourceItem {
   std::string name;  // empty if the checkpoint is the item
   bool is_json = false;

@@ -9,8 +9,8 @@
 namespace holdfast {
 namespace {
 
-// Gives other names to leaves whose names a format cannot hold; the sidecar has
-// the keys. A bare leaf has an empty name; no archive member's name has a NUL.
+// Renames leaves whose names the format cannot hold: the empty name of a bare
+// leaf, and names with a NUL in an archive. The sidecar keeps the keys.
 void NameForFormat(Format format, std::vector<TargetLeaf>& leaves) {
   std::set<std::string> taken;
   for (const TargetLeaf& leaf : leaves) taken.insert(leaf.name);

@@ -1,5 +1,6 @@
-// Plans what a file of a foreign format is made from: the wanted leaves, under
-// names that the format can hold, with the values of leaves other than arrays.
+// Plans the contents of a checkpoint in a foreign format: the wanted leaves,
+// under names that the format can hold, with the values of leaves other than
+// arrays.
 //
 // Thread-safety: any thread. Ownership: a plan is a value; `names` and `map`
 // are borrowed for the call. Errors: those of MapLeaves, and of reading small
@@ -22,12 +23,12 @@ struct TargetPlanRequest {
   bool keeps_chunks = false;  // as in MapLeaves
   TargetOptions target;
 };
-// Records in `report` how leaves change.
+// Makes the plan, and records in `report` how leaves change.
 Result<TargetPlan> MakeTargetPlan(const Checkpoint& source,
                                   const TargetPlanRequest& request,
                                   ConvertReport& report);
 
-// Reads the values of leaves that are not arrays.
+// Reads the values of leaves that are not arrays into the plan.
 Status FillTexts(const Checkpoint& source, TargetPlan& plan);
 
 }  // namespace holdfast

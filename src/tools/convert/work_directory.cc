@@ -43,8 +43,8 @@ bool IsCheckpoint(const Place& place) {
   return Open(place.path(), open).ok();
 }
 
-// Only checkpoints may be overwritten; a mistyped path must not delete a home
-// directory.
+// Allows overwriting only a checkpoint, so that a mistyped path cannot delete a
+// home directory.
 Status CheckTarget(const Place& target, const WorkDirectory::Options& options) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target));
   if (kind == PathKind::kMissing) return Status();
@@ -79,7 +79,8 @@ bool AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
   return true;
 }
 
-// All files but no directories, relative to `path`, with a leading slash.
+// Returns all files below `path`, without directories, relative to `path` and
+// with a leading slash.
 Result<std::vector<std::string>> FilesBelow(const std::string& path) {
   std::vector<std::string> files;
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> entries,
@@ -161,7 +162,7 @@ Status WorkDirectory::Prepare() {
   is_begun_ = true;
   HF_ASSIGN_OR_RETURN(const PathKind data, GetPathKind(Place(data_path())));
   using State = FoundJournal::State;
-  if (options_.restart) return StartAnew("because restart was asked for");
+  if (options_.restart) return StartAnew("restart was requested");
   if (found.state == State::kMissing) {
     return StartAnew("an earlier conversion left no journal");
   }
@@ -179,7 +180,7 @@ Status WorkDirectory::Prepare() {
   if (data != PathKind::kDirectory || found.marks.empty()) {
     return StartAnew("an earlier conversion had finished nothing");
   }
-  // From here on, a failure leaves files to continue from.
+  // From here on, the files are kept after a failure.
   is_worth_keeping_ = true;
   HF_ASSIGN_OR_RETURN(journal_,
                       Journal::Continue(JournalPath(), found, options_.sync));
@@ -243,7 +244,8 @@ Status WorkDirectory::DropJournal() {
 }
 
 Status WorkDirectory::Publish(const std::string& name) {
-  // After an exchange of names, the data here would be the old target's.
+  // Drop the journal first: if names are exchanged, the work directory will
+  // hold the old target's data.
   HF_RETURN_IF_ERROR(DropJournal());
   const std::string source =
       name.empty() ? data_path() : data_path() + "/" + name;
@@ -266,14 +268,14 @@ Status WorkDirectory::Publish(const std::string& name) {
   lock.Unlock();
   if (options_.sync) {
     HF_RETURN_IF_ERROR(SyncDirectory(target_.parent()));
-    // Syncs both directories of a rename before one of them is removed.
+    // Sync both directories of the rename before the work directory is removed.
     HF_RETURN_IF_ERROR(SyncDirectory(Place(ParentPath(source))));
   }
   return Remove();
 }
 
-// A directory stays locked until it is removed, in the work directory or next
-// to the target.
+// Replaces the old target. It stays locked until it is removed: the exchange
+// moves it into the work directory or next to the target.
 Status WorkDirectory::PublishOver(const std::string& source) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_));
   DirectoryLock replaced;

@@ -4,7 +4,7 @@
 // Thread-safety: one thread. Ownership: holds a lock on the directory, which
 // keeps out a second conversion to the same target.
 // Errors: AlreadyExists (`Destination P already exists.`, or another conversion
-// is running), FailedPrecondition (overwrite of something other than a
+// is running), FailedPrecondition (the target to overwrite is not a
 // checkpoint), those of the file system.
 #pragma once
 
@@ -30,46 +30,49 @@ class WorkDirectory {
     bool overwrite = false;
     bool restart = false;
     bool sync = true;
-    // The paths that the target copies: its permissions are limited to theirs.
+    // The paths whose contents the target copies. Its permissions do not exceed
+    // theirs.
     std::vector<std::string> copies_of;
-    std::string result_id = "";  // as PendingSaveOptions
+    std::string result_id = "";  // as in PendingSaveOptions
   };
-  // Examines the target and the files of an earlier run; removes files that it
-  // cannot continue from.
+  // Examines the target and the files of an earlier run. Removes those files if
+  // it cannot continue from them.
   static Result<std::unique_ptr<WorkDirectory>> Begin(
       const Place& target, const JournalHead& head,
       const Options& options);
-  // Removes the directory unless some of it is worth continuing from.
+  // Removes the directory unless a later run can continue from it.
   ~WorkDirectory();
   WorkDirectory(const WorkDirectory&) = delete;
   WorkDirectory& operator=(const WorkDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path where the target is written.
+  // Returns the path where the target is written.
   std::string data_path() const { return path_ + "/data"; }
-  // The finished pieces of an earlier run; empty for the first run.
+  // Returns the finished pieces of an earlier run; empty for the first run.
   const FoundJournal& found() const { return found_; }
   bool is_resumed() const { return !found_.marks.empty(); }
-  // Says that this run continues, or why it started over; empty if nothing
-  // existed.
+  // Says that this run continues an earlier one, or why it started over. Empty
+  // if there was no earlier run.
   const std::string& resume_text() const { return resume_text_; }
 
   Status Append(std::span<const JournalRecord> records);
-  // Adds advice for the caller to the failure: run again to continue, if
-  // something is kept.
+  // Returns the failure. If it is ResourceExhausted and finished pieces are
+  // kept, adds the advice to make room and run again.
   Status WithAdvice(const Status& failure) const;
-  // Call when nothing here is worth continuing from, for example because of
-  // damage.
+  // Makes the destructor remove the directory. Call it if a later run must not
+  // continue from it, for example because of damage.
   void Discard() { is_worth_keeping_ = false; }
   // Removes everything that an earlier run left, and starts empty.
   Status StartAnew(const std::string& why);
 
-  // Durably makes the entry `name` of data_path() (data_path() itself when
-  // empty) the target, replacing an old one. Removes the directory.
+  // Moves the entry `name` of data_path() (data_path() itself if `name` is
+  // empty) to the target's path, durably, replacing an old target. Then removes
+  // the work directory.
   Status Publish(const std::string& name);
-  // Removes the directory, after all of its contents were moved elsewhere.
+  // Removes the directory. Call it after the finished target was moved out of
+  // it.
   Status Remove();
-  // Prevents later runs from continuing this one.
+  // Removes the journal, so that a later run does not continue this one.
   Status DropJournal();
 
  private:
@@ -92,12 +95,13 @@ class WorkDirectory {
   bool is_worth_keeping_ = false;
 };
 
-// The paths from which a conversion of the source copies.
+// Returns the paths from which a conversion of the source copies.
 std::vector<std::string> SourcePathsOf(const Checkpoint& source,
                                        const ConvertOptions& options);
 
-// A hash of the names, sizes and times (for a URL: versions) of all files at or
-// below a path, to detect a changed source. 0 when no such hash exists.
+// Returns a hash of the names, sizes and times (for a URL: versions) of all
+// files at or below `place`, to detect a changed source. Returns 0 if there is
+// no such hash.
 uint64_t FilesHash(const Place& place);
 
 }  // namespace holdfast

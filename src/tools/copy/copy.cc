@@ -43,9 +43,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number of concurrent files with an object store at one end.
+// The number of files copied at a time from or to an object store.
 constexpr int kRemoteThreads = 16;
-// How often a source is listed again if it changes meanwhile.
+// How often a source is listed again if it changes during the listing.
 constexpr int kListAttempts = 5;
 
 bool HasLinksBelow(const std::string& directory) {
@@ -70,8 +70,8 @@ RunOptions RunOptionsOfCopy(const RunOptions& given, bool is_remote) {
         static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
   if (run.in_flight_bytes_max != 0) {
-    // Each thread holds one piece, so the number of threads limits the memory,
-    // and nothing else needs to count it.
+    // Each thread holds one piece in memory, so limiting the number of threads
+    // is enough.
     const uint64_t pieces = run.in_flight_bytes_max / kCopyPieceBytes;
     run.thread_count = static_cast<int>(std::clamp<uint64_t>(
         pieces, 1, static_cast<uint64_t>(run.thread_count)));
@@ -98,7 +98,7 @@ Status CheckPlaces(const Place& source, const Place& target) {
   return Status();
 }
 
-// The entries below a directory of a listing, as a separate listing.
+// Returns the entries below a directory of a listing as a separate listing.
 TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
   TreeListing part = whole;
   part.files.clear();
@@ -115,8 +115,8 @@ TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
   return part;
 }
 
-// Identifies the source of a copy: a later run with an equal text may continue
-// it.
+// Returns the text of a copy's journal, which identifies the source. A later
+// run with the same text may continue the copy.
 std::string JournalText(const std::string& source, uint64_t hash) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   json["holdfast_copy"] = 1;
@@ -158,7 +158,7 @@ class UnitCopier {
   }
 
  private:
-  // --- Existing files.
+  // --- The target's existing files.
 
   bool AddsMarker() const {
     return !target_.is_local() && unit_.is_orbax &&
@@ -173,8 +173,8 @@ class UnitCopier {
     return !unit_.last.empty() && target_.Find(unit_.last[0]) != nullptr;
   }
 
-  // True when the target already holds this checkpoint. AlreadyExists when it
-  // holds anything else that may not be replaced.
+  // Returns true if the target already holds this checkpoint, and AlreadyExists
+  // if it holds anything else that must not be replaced.
   Result<bool> KeepsTarget() {
     if (target_.is_file) {
       return AlreadyThere(target_.place.path(), "a file is there");
@@ -207,8 +207,8 @@ class UnitCopier {
         return false;
       }
     }
-    // The digest file contains the checksums of all files, so comparing it
-    // suffices.
+    // A digest file has the checksums of all files, so it is enough to compare
+    // it.
     std::vector<std::string> digests;
     for (const std::string& name : names_) {
       if (FileNameOf(name) == kDigestFile) digests.push_back(name);
@@ -235,7 +235,8 @@ class UnitCopier {
     }
   }
 
-  // A crash between the marker and the end of a copy leaves the journal behind.
+  // Removes the journal that a crash between the marker and the end of a copy
+  // left.
   Status DropJournalLeft() {
     if (target_.Find(kCopyJournal) == nullptr) return Status();
     HF_RETURN_IF_ERROR(RemoveReplaced());
@@ -263,7 +264,7 @@ class UnitCopier {
     return copier_.Copy(files, to, sums_);
   }
 
-  // --- To a file system: next to the target, then renamed.
+  // --- To a file system: written next to the target, then renamed.
 
   Status CopyToDirectory() {
     const std::string work = target_.place.path() + std::string(kCopySuffix);
@@ -284,7 +285,7 @@ class UnitCopier {
     const CopyTarget to{store.get(), nullptr, ""};
     for (const auto* wave : {&unit_.data, &unit_.heads, &unit_.last}) {
       const Status copied = CopyWave(*wave, goes_on ? &earlier : nullptr, to);
-      // Nothing could be continued later.
+      // A later run could not continue from damaged bytes.
       if (copied.code() == StatusCode::kDataLoss) {
         HF_RETURN_IF_ERROR(lock.Remove(work));
       }
@@ -302,13 +303,13 @@ class UnitCopier {
     return PublishWork(work);
   }
 
-  // A checkpoint that refers to others is a valid copy only where it finds
-  // them.
+  // Refuses the copy of a checkpoint that refers to other checkpoints and would
+  // not find them at the target.
   Status CheckReadable(const std::string& path) const {
     if (!unit_.is_orbax) return Status();
     OpenOptions open;
     open.stored_sizes = false;
-    open.verify = true;  // of a view, what its links lead to
+    open.verify = true;  // for a view, checks the files its links lead to
     HF_ASSIGN_OR_RETURN(const bool refers, RefersToOthers());
     if (!refers) return Status();
     const Status opened = Open(path, open).status();
@@ -322,7 +323,8 @@ class UnitCopier {
         source_.place.path() + " " + target_.place.path() + "`");
   }
 
-  // In a bucket each look at metadata would be a request.
+  // Returns true if the checkpoint refers to others. For a bucket the metadata
+  // are not read, because each would be a request.
   Result<bool> RefersToOthers() const {
     for (const ListedFile& file : source_.files) {
       const std::string name = FileNameOf(file.name);
@@ -337,7 +339,7 @@ class UnitCopier {
            (source_.is_local() && HasLinksBelow(source_.place.path()));
   }
 
-  // The source, and the targets of links in it.
+  // Returns the paths of the source and of the targets of its links.
   std::vector<std::string> CopiedPaths() const {
     std::vector<std::string> paths;
     if (!source_.is_local()) return paths;
@@ -350,7 +352,8 @@ class UnitCopier {
     return paths;
   }
 
-  // The directory where the copy is written: an earlier run's, or a new one.
+  // Locks the directory where the copy is written: an earlier run's, or a new
+  // one.
   static Result<DirectoryLock> TakeWork(const std::string& work) {
     std::error_code error;
     fs::create_directories(fs::path(work).parent_path(), error);
@@ -374,8 +377,8 @@ class UnitCopier {
     }
     HF_ASSIGN_OR_RETURN(DirectoryLock replaced,
                         DirectoryLock::Take(target_.place.path()));
-    // Examined under its lock, so that no other process can fill it after the
-    // check.
+    // Examine the directory under its lock, so that no other process can fill
+    // it after the check.
     HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(target_.place));
     if (!names.empty() && !options_.overwrite) {
       return AlreadyThere(target_.place.path(), "something is there");
@@ -396,7 +399,7 @@ class UnitCopier {
     return text == journal_;
   }
 
-  // --- To an object store: at the place itself, the marker last.
+  // --- To an object store: written to the target itself, the marker last.
 
   Status CopyToBucket() {
     const std::shared_ptr<Store> store = target_.place.OpenStore();
@@ -407,8 +410,8 @@ class UnitCopier {
     HF_RETURN_IF_ERROR(CopyWave(unit_.data, earlier, to));
     HF_RETURN_IF_ERROR(CopyWave(unit_.heads, earlier, to));
     HF_RETURN_IF_ERROR(CheckAllThere());
-    // Never kept from an earlier run: the files that readers look for are
-    // written only now.
+    // Write the files that readers look for only now, and do not keep them from
+    // an earlier run.
     HF_RETURN_IF_ERROR(CopyWave(unit_.last, nullptr, to));
     if (AddsMarker()) {
       const bool has_digests = source_.Find(kDigestFile) != nullptr;
@@ -432,11 +435,11 @@ class UnitCopier {
     return store->Delete(kCopyJournal);
   }
 
-  // True when an earlier run of this copy left files there. Otherwise, on
-  // return the target holds only this run's journal.
+  // Returns true if an earlier run of this copy left files in the target.
+  // Otherwise, leaves only this run's journal in the target.
   Result<bool> PrepareBucket(Store& store) {
     if (IsTargetFinished()) {
-      // An overwrite was interrupted before it had put anything aside.
+      // Remove what an interrupted overwrite has put aside.
       HF_RETURN_IF_ERROR(RemoveReplaced());
       HF_RETURN_IF_ERROR(
           PublishDirectory(Place(target_.place.path()),
@@ -460,8 +463,8 @@ class UnitCopier {
     return false;
   }
 
-  // Checks the server's listing, not what was sent, and that this process still
-  // holds the lease.
+  // Checks by a new listing that the server has all files, and that this
+  // process still holds the lease.
   Status CheckAllThere() {
     HF_ASSIGN_OR_RETURN(const TreeListing now, ListWholeTree(target_.place));
     for (const auto* wave : {&unit_.data, &unit_.heads}) {
@@ -503,7 +506,7 @@ class UnitCopier {
   FileCopier copier_;
   const std::string journal_;
   std::vector<std::string> names_;
-  // Files that a view recognises by their times; empty if the source is remote.
+  // Files that a view recognizes by their times; empty if the source is remote.
   std::vector<std::string> held_sources_;
   ListedSums sums_;
 };
@@ -540,7 +543,8 @@ class TreeCopier {
     for (const CopyUnit& unit : plan_.units) {
       HF_RETURN_IF_ERROR(CopyOne(unit));
     }
-    // After the checkpoints; pointers to checkpoints are copied last.
+    // Loose files follow the checkpoints, and pointers to checkpoints come
+    // last.
     HF_RETURN_IF_ERROR(CopyLoose(plan_.loose));
     HF_RETURN_IF_ERROR(CopyLoose(plan_.pointers));
     if (options_.verify) HF_RETURN_IF_ERROR(VerifyCopy());
@@ -553,8 +557,8 @@ class TreeCopier {
     return options_.follow_links ? LinkPolicy::kFollow : LinkPolicy::kInside;
   }
 
-  // Other processes may save, replace and prune steps there: if an entry
-  // disappeared during the listing, the source is listed again.
+  // Lists the source. Other processes may save, replace and prune steps in it.
+  // If an entry disappears during the listing, lists the source again.
   Status ListSource() {
     for (int attempt = 0; attempt < kListAttempts; ++attempt) {
       HF_ASSIGN_OR_RETURN(source_, ListWholeTree(source_place_, links()));
@@ -563,8 +567,8 @@ class TreeCopier {
     return Status();
   }
 
-  // Puts the base of a delta before it, so that the delta can be read where it
-  // is published.
+  // Sorts a delta's base before the delta, so that the delta can be read as
+  // soon as it is published.
   Status OrderUnits() {
     std::map<std::string, std::vector<std::string>> bases;
     for (const CopyUnit& unit : plan_.units) {
@@ -576,7 +580,7 @@ class TreeCopier {
       const auto known = depths.find(directory);
       if (known != depths.end()) return known->second;
       size_t most = 0;
-      if (above < bases.size()) {  // otherwise a cycle, which cannot be read
+      if (above < bases.size()) {  // else the bases form a cycle
         for (const std::string& base : bases[directory]) {
           if (!bases.contains(base)) continue;
           most = std::max(most, self(self, base, above + 1) + 1);
@@ -590,7 +594,8 @@ class TreeCopier {
     return Status();
   }
 
-  // Directories, relative to the source, that the unit may be based on.
+  // Returns the directories, relative to the source, that the unit may be based
+  // on.
   Result<std::vector<std::string>> BasesOf(const CopyUnit& unit) const {
     std::vector<std::string> bases;
     const Place step = source_place_ / unit.directory;
@@ -616,8 +621,8 @@ class TreeCopier {
     return bases;
   }
 
-  // A step that is replaced meanwhile is copied in its new state; a removed
-  // step is left out.
+  // Copies one unit. A step that is replaced in the meantime is copied in its
+  // new state. A step that is removed in the meantime is left out.
   Status CopyOne(const CopyUnit& unit) {
     CopyUnit now = unit;
     TreeListing from = PartOf(source_, unit.directory);
@@ -659,7 +664,7 @@ class TreeCopier {
            (path.ends_with(".safetensors") || path.ends_with(".npz"));
   }
 
-  // Leaves out unfinished saves, judging by their directories.
+  // Removes unfinished saves, as their directories show, from the plan.
   Status LeaveOutUnfinished() {
     std::vector<CopyUnit> finished;
     for (CopyUnit& unit : plan_.units) {
@@ -719,8 +724,8 @@ class TreeCopier {
     count("", plan_.pointers);
   }
 
-  // Creates the directories around checkpoints and loose files, each with no
-  // more permissions than the source's.
+  // Creates the directories that contain checkpoints and loose files. Each gets
+  // at most the permissions of the source's.
   Status MakeDirectories() const {
     if (!target_.is_local() || source_.is_file) return Status();
     std::set<std::string> directories;
@@ -759,7 +764,8 @@ class TreeCopier {
     return ErrnoStatus(errno, "create directory", target);
   }
 
-  // Keeps an existing, equal file.
+  // Copies loose files, except those of which the target already has an equal
+  // one.
   Status CopyLoose(const std::vector<std::string>& names) {
     FileCopier copier(source_, run_);
     const Place directory =
@@ -791,7 +797,8 @@ class TreeCopier {
     return Status();
   }
 
-  // Whether some of the files were removed after the listing.
+  // Drops files that were removed after the listing. Returns true if there were
+  // any.
   bool DropGone(std::vector<FileCopy>& files) const {
     if (!source_.is_local() || source_.is_file) return false;
     const size_t count = files.size();
@@ -831,8 +838,8 @@ class TreeCopier {
     return source_.is_local() ? BitsAt(source_.PathOf(*file.source)) : 0777;
   }
 
-  // Files that are not readable by everyone are written in a directory that
-  // only the owner may enter.
+  // Copies files that are not readable by everyone. They are written in a
+  // directory that only the owner may enter.
   Status CopyClosed(const std::vector<FileCopy>& files,
                     const std::string& directory, FileCopier& copier) const {
     const std::string work = directory + "/.holdfast-copy-closed";
@@ -905,7 +912,7 @@ class TreeCopier {
   TreeListing source_;
   TreeListing target_;
   TreeCopyPlan plan_;
-  std::set<std::string> left_out_;  // units that were removed meanwhile
+  std::set<std::string> left_out_;  // units removed during the copy
   CopyResult result_;
 };
 

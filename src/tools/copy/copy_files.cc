@@ -40,7 +40,8 @@ class LocalFileReader final : public ListedFileReader {
     return is_same ? Status() : Changed();
   }
 
-  // A link that was put there after the listing must not be followed.
+  // Fails if the opened file is not the listed one, for example because a link
+  // has replaced it.
   Status CheckIsListed() const {
     struct stat info;
     if (::fstat(fd_.get(), &info) != 0) {
@@ -60,7 +61,7 @@ class LocalFileReader final : public ListedFileReader {
   const UniqueFd fd_;
 };
 
-// The bucket guarantees that all pieces are of one version.
+// Reads an object. The bucket guarantees that all pieces belong to one version.
 class ObjectReader final : public ListedFileReader {
  public:
   ObjectReader(std::shared_ptr<Bucket> bucket, std::string key,
@@ -100,8 +101,8 @@ uint64_t PieceCount(uint64_t byte_count) {
   return byte_count == 0 ? 1 : (byte_count - 1) / kCopyPieceBytes + 1;
 }
 
-// Numbers the pieces of several files consecutively. Does not store them,
-// because their number depends on sizes that a server reports.
+// Numbers the pieces of several files consecutively. Does not store the pieces,
+// because a server's false sizes could make them too many.
 class PieceNumbers {
  public:
   struct Piece {
@@ -121,7 +122,7 @@ class PieceNumbers {
   std::vector<uint64_t> ends_;
 };
 
-// The copy of one file. Its pieces are begun in order, by any threads.
+// The copy of one file. Any threads may copy its pieces, which begin in order.
 class FileJob {
  public:
   FileJob(const TreeListing& source, const FileCopy& file,
@@ -153,7 +154,7 @@ class FileJob {
     return Status();
   }
 
-  // Removes an unfinished file.
+  // Closes both ends. Removes the target's file if it is unfinished.
   void Close() {
     writer_.reset();
     reader_.reset();
@@ -167,7 +168,8 @@ class FileJob {
     HF_RETURN_IF_ERROR(reader->Read(0, {scratch.data(), byte_count()}));
     sums_.Add(0, {scratch.data(), byte_count()});
     HF_RETURN_IF_ERROR(CheckSource(*reader));
-    // An object store writes them in the background; FileCopier waits for all.
+    // An object store writes in the background. FileCopier waits for all
+    // writes.
     const bool is_local = target_.bucket == nullptr;
     return target_.store->Write(file_.target,
                                 std::string_view(scratch.data(), byte_count()),

@@ -1,10 +1,10 @@
-// FileCopier: copies many files concurrently, each in pieces, several of which
-// are under way; holds nothing else in memory.
+// FileCopier: copies many files concurrently, each in several pieces at a time.
+// Only these pieces are in memory.
 //
 // Thread-safety: one call at a time. Ownership: borrows its arguments.
 // Units: bytes.
-// Errors: those of the stores, with the path; FailedPrecondition when a local
-// source has changed since it was listed (a bucket's is DataLoss).
+// Errors: those of the stores, with the path; FailedPrecondition if a local
+// source has changed since it was listed, DataLoss if a bucket's object has.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ struct FileCopy {
   std::string target;  // its key in the target store
 };
 
-// The place that files are copied to.
+// The store that files are copied to.
 struct CopyTarget {
   Store* store = nullptr;
   // For an object store: its bucket, and the prefix that the keys of `store`
@@ -43,14 +43,15 @@ class FileCopier {
   FileCopier(const TreeListing& source, Run& run)
       : source_(source), run_(run) {}
 
-  // When this returns ok, all files are complete and durable. Reports progress
-  // for each piece. Bytes that differ from `sums` are DataLoss, and their file
-  // is not written; files that a server copies by itself are not checked.
+  // Copies the files. When it returns ok, all are complete and durable. Reports
+  // progress for each piece. Returns DataLoss if bytes differ from `sums`, and
+  // does not write that file. Does not check files that the server copies
+  // within a bucket.
   Status Copy(std::span<const FileCopy> files, const CopyTarget& target,
               const ListedSums& sums);
 
-  // Returns, for each file, whether it equals the file at the same place below
-  // `other` byte for byte. REQUIRES: equal sizes.
+  // Returns true if each file of `names` equals, byte for byte, the file of the
+  // same name below `other_prefix` in `other`. REQUIRES: equal sizes.
   Result<bool> Equal(const std::vector<std::string>& names,
                      const TreeListing& other, std::string_view other_prefix);
 
@@ -68,9 +69,10 @@ class FileCopier {
 class ListedFileReader {
  public:
   virtual ~ListedFileReader() = default;
-  // Any thread. Fills the target exactly.
+  // Fills the whole target. May be called from any thread.
   virtual Status Read(uint64_t offset, std::span<char> target) = 0;
-  // FailedPrecondition when the file is no longer the one that was listed.
+  // Returns FailedPrecondition if the file is no longer the one that was
+  // listed.
   virtual Status CheckUnchanged() = 0;
 };
 Result<std::unique_ptr<ListedFileReader>> OpenListedFile(

@@ -19,7 +19,8 @@ constexpr std::string_view kTrackerName = "latest_checkpointed_iteration.txt";
 constexpr std::string_view kIndexSuffix = ".index.json";
 constexpr std::string_view kConvertSuffix = ".holdfast-convert-tmp";
 
-// Better signs first: the file that readers look for first is written last.
+// Files that mark a checkpoint. If it has no commit marker, the first of these
+// that it has is written last.
 constexpr std::array<std::string_view, 9> kSigns = {
     "metadata.json",         ".metadata",       "zarr.json",   ".zarray",
     kCheckpointMetadataFile, kTreeMetadataFile, kManifestFile, kAggregateFile,
@@ -55,7 +56,7 @@ bool IsUnfinishedName(std::string_view directory_name) {
          NameOfReplaced(directory_name).has_value();
 }
 
-// The path up to the first directory whose name marks it as unfinished.
+// Returns the path up to the first directory whose name marks it as unfinished.
 std::optional<std::string_view> UnfinishedPart(std::string_view path) {
   for (size_t start = 0;;) {
     const size_t slash = path.find('/', start);
@@ -112,7 +113,8 @@ class Planner {
     }
   }
 
-  // Releases before `_CHECKPOINT_METADATA` marked only the items of a step.
+  // Returns the directory of the unit to which a sign belongs. Releases before
+  // `_CHECKPOINT_METADATA` put signs only into a step's items.
   std::string StepAbove(std::string_view sign) const {
     const std::string_view directory = DirectoryPart(sign);
     const std::string_view name = FileOf(sign);
@@ -127,7 +129,8 @@ class Planner {
     return std::string(is_step ? above : directory);
   }
 
-  // A name sorts before everything below it, but others may come between.
+  // Returns true if the directory is inside a unit. Sorted names do not tell,
+  // because other names may come between a unit and its contents.
   bool IsBelowAny(std::string_view directory) const {
     while (!directory.empty()) {
       directory = DirectoryPart(directory);

@@ -1,10 +1,11 @@
-// The order in which a tree is copied: a value, computed only from names.
+// Plans the order in which a tree is copied, from names only.
 //
-// A unit is a topmost directory that holds a checkpoint; it is published as a
-// whole. Its files are copied in three waves: the files that its heads point
-// to, the heads (metadata, manifests, lists of files), and last the files that
-// make readers take it for finished. All other files are loose; those that
-// point at units (`latest_checkpointed_iteration.txt`) are copied last.
+// A unit is a directory that holds a checkpoint and is not inside another unit.
+// It is published as a whole. Its files are copied in three waves: the data
+// that the heads point to, the heads (metadata, manifests, lists of files), and
+// last the files by which readers recognize a finished checkpoint.
+// All files outside units are loose. Pointers, files that name a unit
+// (`latest_checkpointed_iteration.txt`), are copied after everything else.
 //
 // Thread-safety: pure functions. Units: bytes.
 #pragma once
@@ -36,16 +37,15 @@ struct TreeCopyPlan {
   std::vector<std::string> unfinished;
 };
 
-// `files` are relative names, sorted; `place_name` is the name of the place
-// itself ("7").
+// Makes the plan. `files` must be sorted by their names, which are relative to
+// the place. `place_name` is the name of the place itself ("7").
 TreeCopyPlan PlanTreeCopy(const std::vector<ListedFile>& files,
                           std::string_view place_name);
 
-// True when only a checkpoint's directory holds a file of this name.
+// Returns true if only a checkpoint's directory has a file of this name.
 bool IsUnitSign(std::string_view file_name);
 
-// True for leases and journals, which are not part of the directory that holds
-// them.
+// Returns true for leases and journals, which are not copied.
 bool IsScaffold(std::string_view path);
 
 // Appended to the name of a directory while a copy writes it.

@@ -47,7 +47,7 @@ TEST(CopyPlanTest, ARootHasAUnitAStepAndLooseFiles) {
   EXPECT_THAT(plan.loose, ElementsAre("metadata/_ROOT_METADATA", "notes.txt"));
 }
 
-// Steps of old releases are recognised only by their items.
+// Steps of old releases are recognized only by their items.
 TEST(CopyPlanTest, AnOldStepIsOneUnitWithAllItsItems) {
   const TreeCopyPlan plan =
       PlanOf({"7/default/_METADATA", "7/default/d/x", "7/metrics/metrics"});

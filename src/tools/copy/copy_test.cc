@@ -1,5 +1,5 @@
-// Copies between directories and buckets in memory; real servers have
-// tests/remote/test_cli.py.
+// Tests copies between directories and buckets in memory.
+// tests/remote/test_cli.py tests real servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -30,7 +30,8 @@ using ::testing::Not;
 
 using Files = std::map<std::string, std::string>;
 
-// Names with sizes and hashes, so that a failure fits on one screen.
+// Replaces contents by sizes and hashes, so that a failure message fits on one
+// screen.
 Files Short(const Files& files) {
   Files result;
   for (const auto& [name, text] : files) {
@@ -70,7 +71,8 @@ class CopyTest : public ::testing::Test {
     std::ofstream(Local(name), std::ios::binary) << text;
   }
 
-  // Saves a checkpoint of several files, one of which has several pieces.
+  // Saves a checkpoint of several files. One of them is copied in several
+  // pieces.
   std::string SaveAt(const std::string& name, float value = 1,
                      size_t element_count = 9 << 19) {
     std::vector<float> values(element_count, value);
@@ -115,7 +117,8 @@ class CopyTest : public ::testing::Test {
     return Copy(source, target, options).status();
   }
 
-  // Copies in one thread, so that requests come in a fixed order.
+  // Returns options for a copy in one thread, so that requests come in a fixed
+  // order.
   static CopyOptions OneThread() {
     CopyOptions options;
     options.run.thread_count = 1;
@@ -127,7 +130,7 @@ class CopyTest : public ::testing::Test {
   std::shared_ptr<FaultBucket> faults_;
 };
 
-// Claims to have files of any size, and returns no bytes.
+// Claims to have files of the given sizes, but has no bytes.
 class BoastingBucket final : public ReadOnlyBucket {
  public:
   using Sizes = std::map<std::string, uint64_t, std::less<>>;
@@ -178,8 +181,7 @@ TEST_F(CopyTest, ThereAndBackIsTheSame) {
   }
 }
 
-// Damage in any file: in a value of many pieces, at its ends, and missing
-// files.
+// Damages every file at its ends and in the middle, and removes files.
 TEST_F(CopyTest, DamageIsNotCopied) {
   const std::string source = SaveAt("7");
   int damage_count = 0;
@@ -187,11 +189,11 @@ TEST_F(CopyTest, DamageIsNotCopied) {
     if (name == "commit_success.txt") continue;
     const std::string path = source + "/" + name;
     for (const size_t at : {size_t{0}, good.size() / 2, good.size() - 1}) {
-      // These bytes have no checksum: the nodes of the process's own database.
+      // The nodes of the process's own database have no checksum in the list.
       if (name.starts_with("ocdbt.process_0/d/") && at >= 4 * (9 << 19)) {
         continue;
       }
-      // Only readers check the checksum of a node.
+      // A node's own checksum is checked only by readers.
       if (name.starts_with("d/") && at + 4 >= good.size()) continue;
       std::string damaged = good;
       damaged[at] ^= 1;
@@ -220,7 +222,7 @@ TEST_F(CopyTest, DamageIsNotCopied) {
   MustCopy(source, Local("t/7"));
 }
 
-// A file that is one chunk could not be read with an extra byte.
+// A file that consists of one chunk could not be read with an extra byte.
 TEST_F(CopyTest, AChunkThatGrewIsNotCopied) {
   SaveOptions options;
   options.sync = false;
@@ -289,7 +291,8 @@ TEST_F(CopyTest, OverwritingIsForCheckpoints) {
   EXPECT_THAT(FilesAt("mem://b/home"), Contains(Key("letter.txt")));
 }
 
-// Orbax writes no marker on disk; in an object store it decides.
+// Orbax writes no marker on disk. In an object store only the marker makes a
+// checkpoint committed.
 TEST_F(CopyTest, AMarkerIsAddedInABucket) {
   const std::string source = SaveAt("7", 1, 10);
   fs::remove(source + "/commit_success.txt");
@@ -304,7 +307,7 @@ TEST_F(CopyTest, UnfinishedStepsStayBehind) {
   SaveAt("run/1", 1, 10);
   SaveAt("run/2", 1, 10);
   fs::rename(Local("run/2"), Local("run/2.orbax-checkpoint-tmp"));
-  // That of a view.
+  // An unfinished view contains links.
   fs::create_symlink(Local("elsewhere"), Local("run/2.orbax-checkpoint-tmp/l"));
   const CopyResult copied = MustCopy(Local("run"), "mem://b/run");
   EXPECT_EQ(copied.checkpoint_count, 1u);
@@ -329,8 +332,8 @@ uint32_t ModeOf(const std::string& path) {
   return static_cast<uint32_t>(fs::status(path).permissions()) & 0777;
 }
 
-// Users who may not read the source, or a file that a copy replaces, may not
-// read the copy.
+// Users who may not read the source, or the file that a copy replaces, may not
+// read the copy either.
 TEST_F(CopyTest, ACopyIsNoWiderThanItsSourceOrWhatItReplaces) {
   SaveAt("run/0", 0, 9);
   SaveAt("run/1", 1, 9);
@@ -401,7 +404,7 @@ TEST_F(CopyTest, VerifyReadsTheCopy) {
   verify.verify = true;
   const std::string source = SaveAt("7", 1, 1000);
   EXPECT_TRUE(MustCopy(source, Local("t/7"), verify).is_verified);
-  // Damage from before the copy.
+  // Damage the source before the copy.
   for (const auto& entry : fs::recursive_directory_iterator(source)) {
     if (entry.path().filename() != "_METADATA") continue;
     std::ofstream(entry.path(), std::ios::app) << " ";
@@ -410,8 +413,8 @@ TEST_F(CopyTest, VerifyReadsTheCopy) {
   EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
 }
 
-// Dies at each request: the target holds no checkpoint or a complete one, and
-// the same call continues.
+// The copy dies at each request in turn. The target then holds no checkpoint or
+// a complete one, and the same call continues.
 TEST_F(CopyTest, ADeathAtAnyRequestLeavesNothingThatLooksFinished) {
   const std::string source = SaveAt("7", 1, 9 << 19);
   const Files wanted = FilesAt(source);
@@ -512,7 +515,7 @@ TEST_F(CopyTest, ASourceThatChangesIsNoMix) {
   EXPECT_FALSE(fs::exists(Local("t/7")));
 }
 
-// Behaves like a web server: nothing can be listed.
+// The bucket cannot be listed, like a web server.
 TEST_F(CopyTest, DigestsNameTheFilesWhereNothingIsListed) {
   const std::string source = SaveAt("7", 1, 1000);
   MemoryBucketOptions options = MemoryBucketOptions::S3Like();
@@ -591,7 +594,7 @@ TEST_F(CopyTest, LinksThatLeadOutAreRefused) {
   refusal("../secret/file", "leads out");
   refusal(Local("secret"), "leads out");
   refusal(source + "/d", "leads to a directory");
-  // A name that only begins like the source's is not part of it.
+  // A path that only begins with the source's path is outside the source.
   Write("ckpt-2/file", "nor this");
   refusal(Local("ckpt-2/file"), "leads out");
 }

@@ -1,6 +1,6 @@
-// The files that a view lists as its sources and contains itself, as hard links
-// or copies: without checksums the view recognises them by their times, which a
-// copy of the view must therefore keep.
+// Keeps the times of the source files that a view contains as hard links or
+// copies. A view without checksums recognizes its sources by their times, so a
+// copy of the view must have the same times.
 //
 // Thread-safety: pure functions of the file system.
 #pragma once
@@ -13,12 +13,12 @@
 
 namespace holdfast {
 
-// The names of such files in the listing. An unreadable list of checksums
-// counts as empty.
+// Returns the names of such files in the listing. An unreadable list of
+// checksums counts as empty.
 std::vector<std::string> HeldSources(const TreeListing& source);
 
-// Gives the files of these names in the directory `copy` the times of their
-// originals. REQUIRES: the source is local.
+// Gives the files `names` in the directory `copy` the times of their originals
+// in `source`. REQUIRES: the source is local.
 Status KeepTimes(const TreeListing& source,
                  const std::vector<std::string>& names,
                  const std::string& copy);

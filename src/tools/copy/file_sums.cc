@@ -19,12 +19,14 @@ Status SizeError(const std::string& place, uint64_t got, uint64_t want) {
                        std::to_string(want) + ")");
 }
 
+// Adds a range to `sums`. Returns DataLoss if the listing contradicts it.
 // `is_whole` means that the range is the complete file.
 Status AddRange(const TreeListing& listing, const std::string& name,
                 const SummedRange& range, bool is_whole, ListedSums& sums) {
   const ListedFile* const file = listing.Find(name);
   const std::string place = listing.place.path() + "/" + name;
-  // Other tools copy checkpoints without the marker, and a copy gets its own.
+  // The marker may be missing, because other tools do not copy it. Every copy
+  // gets its own.
   if (file == nullptr && FileNameOf("/" + name) == kCommitMarkerFile) {
     return Status();
   }
@@ -58,8 +60,8 @@ Status AddDigests(const TreeListing& listing, const std::string& directory,
   return Status();
 }
 
-// A file outside of databases that holds one value is that value: appended
-// bytes would make the copy unreadable.
+// Checks that a file outside databases that holds one value has exactly the
+// value's size, because appended bytes would make the copy unreadable.
 Status CheckOneValue(const TreeListing& listing, const std::string& name,
                      const std::vector<SummedRange>& ranges) {
   const bool is_in_database =

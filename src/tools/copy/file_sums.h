@@ -1,10 +1,10 @@
-// Checks the bytes of files against `_HOLDFAST_DIGESTS` while they are copied,
-// in pieces of any order.
+// Checks files against `_HOLDFAST_DIGESTS` while they are copied, in pieces
+// that may come in any order.
 //
 // Thread-safety: ListedSums is a value; FileSums::Add from any thread.
 // Units: bytes. Ownership: FileSums borrows its ranges.
-// Errors: DataLoss for a damaged sidecar, a missing listed file, and bytes that
-// differ, with the file and the offset.
+// Errors: DataLoss, with the file and the offset, for a damaged list, for a
+// listed file that is missing, and for bytes that differ.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// Bytes [begin, end) of a file have this CRC-32C.
+// The CRC-32C of a file's bytes [begin, end).
 struct SummedRange {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -29,7 +29,7 @@ struct SummedRange {
 // Keyed by the names of a listing's files.
 using ListedSums = std::unordered_map<std::string, std::vector<SummedRange>>;
 
-// The rows of all digest files in a listing.
+// Reads the ranges of all digest files in a listing.
 Result<ListedSums> ReadListedSums(const TreeListing& listing);
 
 class FileSums {
@@ -37,9 +37,10 @@ class FileSums {
   explicit FileSums(const std::vector<SummedRange>& ranges)
       : ranges_(ranges), parts_(ranges.size()) {}
 
-  // Adds a piece of the file; each byte exactly once.
+  // Adds a piece of the file. Each byte must be added exactly once.
   void Add(uint64_t offset, std::string_view piece);
-  // Call it after all pieces; `path` is for the message.
+  // Returns DataLoss unless all ranges have their CRC. Call it after all pieces
+  // were added. `path` is for the message.
   Status Check(const std::string& path);
 
  private:

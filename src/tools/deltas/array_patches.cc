@@ -18,7 +18,7 @@ struct PatchWork {
   size_t array = 0;
   Box box;
   uint64_t byte_count = 0;
-  Buffer* elements = nullptr;  // of this task's slot in the batch
+  Buffer* elements = nullptr;  // memory that the next batch reuses
   ChunkPatch patch;
 };
 

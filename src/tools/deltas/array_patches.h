@@ -20,19 +20,19 @@ struct ChunkPatch {
   size_t array = 0;              // index in the given list
   Box box;                       // in the array
   std::vector<uint32_t> places;  // indices in the chunk, in C order
-  Buffer values;                 // of these places
+  Buffer values;                 // the new elements at `places`
 };
 
 struct PatchedArray {
   size_t leaf = 0;  // of the checkpoint
-  // Returns the old elements of the box, packed, in place or in `scratch`.
-  // Called by several threads.
+  // Returns the old elements of the box, packed: a view of memory that already
+  // holds them, or of `scratch`. Called by several threads.
   std::function<Result<std::string_view>(const Box& box, Buffer& scratch)> old;
 };
 
-// Reads each array, compares it with the old elements and passes to `take`, in
-// order, the patches of the chunks that differ, after each batch. Counts what
-// was read in `stats`.
+// Reads each array and compares it with its old elements. After each batch,
+// passes the patches of the chunks that differ to `take`, in order. Adds what
+// was read to `stats`.
 Status FindPatches(const Checkpoint& checkpoint,
                    const std::vector<PatchedArray>& arrays,
                    const RunOptions& options, Stats& stats,

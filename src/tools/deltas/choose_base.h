@@ -19,12 +19,15 @@ struct ChosenBase {
   std::string why_whole;
 };
 
-// The base for the step that is to be written at `step` (or for its item, if it
-// has a name), in a run that writes a full step once in `anchor_every` steps.
-// It is the newest committed step before it, by number if `step` has a number,
-// so that a run that went back does not build on steps that it abandoned. It is
-// never a step that itself depends on the step that `step` replaces. A base
-// that cannot be opened counts as missing, so a run continues despite damage.
+// Returns the base for the step that is to be written at `step` (or for its
+// item `item`, if that is not empty), in a run that writes a full step once in
+// `anchor_every` steps.
+//
+// The base is the newest committed step before it. If `step` has a number,
+// steps with higher numbers are skipped, so that a run that went back does not
+// build on steps that it abandoned. Steps that depend on the step that `step`
+// replaces are skipped too. If the base cannot be opened, a full step is due,
+// so a run continues despite damage.
 Result<ChosenBase> ChooseBase(const std::string& step, const std::string& item,
                               uint64_t anchor_every);
 

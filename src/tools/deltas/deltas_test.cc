@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// The array with some of its elements changed slightly.
+// Returns the array with some of its elements changed slightly.
 Array Changed(const Array& array, int per_mille, uint64_t seed) {
   std::mt19937_64 random(seed);
   const size_t bytes = array.byte_count();
@@ -113,7 +113,7 @@ class ChainTest : public ::testing::Test {
     }
   }
 
-  // Compares with the tree that Load returns for a full save.
+  // Expects that Load returns the same tree as for a full save of the step.
   void ExpectLoads(int64_t step) {
     const auto loaded = Load(Path(step));
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -226,7 +226,7 @@ TEST_F(ChainTest, AStepThatHasMovedWithItsBaseIsRead) {
   EXPECT_TRUE(loaded->tree == SavedAndLoaded(trees_[2]));
 }
 
-// The steps of a manager: several items per step, some of which are deltas.
+// A manager's steps have several items, some of which are deltas.
 TEST_F(ChainTest, ItemsOfStepsAreDeltas) {
   std::vector<Tree> others;
   for (int64_t step = 0; step < 5; ++step) {
@@ -243,7 +243,7 @@ TEST_F(ChainTest, ItemsOfStepsAreDeltas) {
       const auto saved = SaveItemInChain(
           directory + "/" + name, is_other ? others.back() : trees_.back(), 4);
       ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-      // Step 3 has no "other" from which that of step 4 could be made.
+      // Step 3 has no "other", so step 4 has no base for its "other".
       const bool is_whole = is_other && step == 4;
       EXPECT_EQ(saved->order, is_whole ? 0U : static_cast<uint64_t>(step % 4));
       ASSERT_TRUE((*pending)->AdoptItem(name).ok());
@@ -386,7 +386,7 @@ TEST_F(ChainTest, WholeStepsComeOnceInSoMany) {
   SaveChain({{1}});
   EXPECT_EQ(*ChosenPath(Path(2), 3), Path(1));
   EXPECT_EQ(*ChosenPath(Path(2), 2), "");
-  // The step itself, which is overwritten, cannot be the base.
+  // The step that is overwritten cannot be its own base.
   EXPECT_EQ(*ChosenPath(Path(1), 2), Path(0));
   fs::remove_all(Path(0));
   EXPECT_EQ(*ChosenPath(Path(2), 3), "");

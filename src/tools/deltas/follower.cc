@@ -1,5 +1,5 @@
-// Follower: new data are first read, built and checked next to the memory, and
-// then copied into it.
+// Follower: new data is first read, built and checked in other memory, and then
+// copied into the caller's arrays.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -21,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// The elements of a chunk, which is a contiguous range of the array.
+// Returns the elements of a chunk, which is a contiguous range of the array.
 char* ChunkIn(const ArrayView& memory, const Box& box) {
   return Subview(memory, box).data;
 }
@@ -65,7 +65,7 @@ struct FollowedMemory {
   std::string result_id;     // or empty
   std::string content_hash;  // differs in another save of the step
 
-  // The leaf for each target.
+  // Returns the leaf for each target.
   Result<std::vector<size_t>> FindLeaves(const Checkpoint& checkpoint) const {
     std::vector<size_t> leaves;
     for (const Target& target : targets) {
@@ -155,8 +155,8 @@ struct FollowedMemory {
     return open;
   }
 
-  // Nullopt if the chain does not contain the step in memory, or if applying
-  // its deltas to memory does not yield what was saved.
+  // Returns nullopt if the chain does not contain the step in memory, or if
+  // applying its deltas to memory does not yield what was saved.
   Result<std::optional<Update>> TryChain(const std::string& at) const {
     std::optional<Update> none;
     if (!step) return none;
@@ -202,7 +202,8 @@ struct FollowedMemory {
                      [](const ScannedStep& found) { return found.committed; });
     if (newest == steps.rend()) return std::optional<Follower::Update>();
     const std::string at = root + "/" + newest->name;
-    // Computed first, so that later writes are news to the next call.
+    // The hash is computed before the step is read, so the next call notices
+    // files that are written in between.
     HF_ASSIGN_OR_RETURN(std::string hash, ContentHash(Place(at)));
     if (newest->step == step && hash == content_hash) {
       return std::optional<Follower::Update>();

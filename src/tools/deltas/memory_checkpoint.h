@@ -1,4 +1,4 @@
-// Arrays in memory as a checkpoint, on which the reader of a chain can start.
+// A checkpoint of arrays in memory, from which a chain of deltas can start.
 //
 // Thread-safety: as the memory's. Ownership: borrows the memory. Errors: none.
 #pragma once
@@ -13,7 +13,7 @@ namespace holdfast {
 
 class MemoryCheckpoint final : public Checkpoint {
  public:
-  // `result_id` is that of the step in memory, or empty.
+  // `result_id` is the id of the step in memory, or empty.
   MemoryCheckpoint(const std::vector<Follower::Target>& arrays,
                    std::string path, std::string result_id);
 
@@ -23,7 +23,7 @@ class MemoryCheckpoint final : public Checkpoint {
   Result<std::string> DoReadText(size_t leaf) const override;
 
  private:
-  std::vector<ArrayView> memory_;  // as infos_
+  std::vector<ArrayView> memory_;  // in the order of infos_
 };
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Returns the elements that a delta changes, array by array.
+// ReadPatches: returns the elements that a delta changes, array by array.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -14,8 +14,8 @@
 namespace holdfast {
 namespace {
 
-// Joins the patches of one array's chunks. Chunks are runs of complete rows, so
-// each is one range of the array in C order.
+// Joins the patches of an array's chunks. Chunks are runs of complete rows, so
+// each chunk is one range of the array in C order.
 class PatchJoiner {
  public:
   PatchJoiner(const LeafInfo& leaf) : leaf_(leaf) {}

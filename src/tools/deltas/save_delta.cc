@@ -63,10 +63,10 @@ struct ChunkTask {
   int64_t number = 0;
   Box box;
   uint64_t byte_count = 0;
-  Buffer* base = nullptr;  // of this task's slot in the batch
+  Buffer* base = nullptr;  // memory that the next batch reuses
 };
 
-// Nullopt for leaves that a delta cannot hold.
+// Returns nullopt for leaves that a delta cannot hold.
 std::optional<ValueKind> KindOfLeaf(const FlatLeaf& flat) {
   if (flat.leaf->is_leaf()) {
     switch (flat.leaf->leaf_kind()) {
@@ -83,8 +83,8 @@ std::optional<ValueKind> KindOfLeaf(const FlatLeaf& flat) {
   return KindOfValueType(flat.value_type);
 }
 
-// The final name of the item; until it is committed, its directory may have
-// another name.
+// Returns the final name of the item. Until the item is committed, its
+// directory may have another name.
 std::string ItemNameOf(const std::string& directory) {
   if (directory.empty()) return directory;
   const std::string name = Place(directory).name();
@@ -112,8 +112,8 @@ class DeltaSaver {
     return Write();
   }
 
-  // Whether Save failed because the base is damaged, was deleted or was
-  // replaced.
+  // Returns whether a run should save a full step because Save failed: the base
+  // is damaged, was deleted or was replaced, or no base would do.
   bool has_base_failed() const { return has_base_failed_; }
 
  private:
@@ -124,7 +124,8 @@ class DeltaSaver {
                         status.code() == StatusCode::kNotFound;
     return status;
   }
-  // Marks a failure that any base would give; a run then saves a full step.
+  // Marks a failure that does not depend on the base. A run then saves a full
+  // step.
   Status OfTree(Status status) {
     has_base_failed_ = true;
     return status;
@@ -170,8 +171,8 @@ class DeltaSaver {
         base.path + " first");
   }
 
-  // An item is committed later by other code. From here on, code that removes
-  // steps can see which base the item needs.
+  // Writes the base's path into the item, which other code commits later. From
+  // here on, code that removes steps can see which base the item needs.
   Status SayBase() {
     const ReferenceLock lock(Place(path_).parent());
     HF_RETURN_IF_ERROR(CheckBaseStayed());
@@ -323,7 +324,8 @@ class DeltaSaver {
             ContiguousStrides(box.shape, DTypeBytes(array.dtype))};
   }
 
-  // The chunk's new elements in place, if they have their stored form.
+  // Returns the chunk's new elements in place, or nullopt if they do not have
+  // their stored form there.
   static std::optional<std::string_view> FindElements(const NewArray& array,
                                                       const ChunkTask& task) {
     if (array.dtype != array.source.dtype()) return std::nullopt;
@@ -359,15 +361,15 @@ class DeltaSaver {
     return Status();
   }
 
-  // The elements that were read may belong to two steps if the base was
-  // rewritten meanwhile.
+  // Fails if the base was rewritten while it was read: the elements could then
+  // belong to two steps.
   Status CheckBaseStayed() const {
     HF_ASSIGN_OR_RETURN(const std::string files,
                         ContentHash(Place(base_->info().path)));
     if (files == info_.base.content_hash) return Status();
     return FailedPreconditionError("save " + path_ + ": the base " +
                                    base_->info().path +
-                                   " has changed while it was read");
+                                   " changed while it was read");
   }
 
   static Result<Array> BytesOfArray(NewArray& array) {
@@ -464,7 +466,7 @@ class DeltaSaver {
   const SaveOptions& options_;
   Run run_;
   WorkerDeltas coders_;
-  std::vector<Buffer> places_;  // the base's elements in a batch
+  std::vector<Buffer> places_;  // base elements of a batch
   std::unique_ptr<Checkpoint> base_;
   std::unordered_map<std::string_view, size_t> base_leaves_;
   DeltaInfo info_;
@@ -496,34 +498,37 @@ Status CheckDeltaOptions(const std::string& path, const SaveOptions& options) {
   return Status();
 }
 
-// Checks options that only full steps support. The options of a run may have
-// them, and its deltas ignore them.
+// Checks options that only full steps support. A run may set them, and its
+// deltas ignore them.
 Status CheckOneDeltaOptions(const std::string& path,
                             const SaveOptions& options) {
   HF_RETURN_IF_ERROR(CheckDeltaOptions(path, options));
   if (options.fingerprints) {
     return InvalidArgumentError(
         "save " + path +
-        ": fingerprints are those of a whole step, and with a base a delta is "
-        "written, which has hashes of its own; leave one of them out");
+        ": fingerprints are only for whole steps, but with a base, a delta is "
+        "written, which has its own hashes; leave out the fingerprints or the "
+        "base");
   }
   if (options.compression != SaveOptions().compression) {
     return InvalidArgumentError(
         "save " + path +
-        ": compression is that of a whole step, and with a base a delta is "
-        "written, which packs differences in its own way; leave one of them "
-        "out");
+        ": compression is only for whole steps, but with a base, a delta is "
+        "written, which packs differences in its own way; leave out the "
+        "compression or the base");
   }
   if (options.chunk_bytes_target != SaveOptions().chunk_bytes_target) {
     return InvalidArgumentError(
         "save " + path +
-        ": chunk_bytes is that of a whole step, and with a base a delta is "
-        "written, which has chunks of 8 MiB; leave one of them out");
+        ": chunk_bytes is only for whole steps, but with a base, a delta is "
+        "written, which has chunks of 8 MiB; leave out chunk_bytes or the "
+        "base");
   }
   return Status();
 }
 
-// A run of deltas continues after a damaged step, but does not build on it.
+// Saves a delta on the newest usable step, or a full step. A run continues
+// after a damaged step, but does not build on it.
 Result<DeltaResult> SaveInRun(const std::string& step, const std::string& item,
                               const Tree& tree, uint64_t anchor_every,
                               const SaveOptions& options,
@@ -539,7 +544,8 @@ Result<DeltaResult> SaveInRun(const std::string& step, const std::string& item,
     if (!item.empty()) {
       HF_RETURN_IF_ERROR(Place(item).OpenStore()->Delete(kBaseFile));
     }
-    // Meanwhile another save replaced the base, or it was materialized.
+    // Unavailable: another save replaced the base, or materialized it. Then
+    // another attempt can succeed.
     if (saved.status().code() != StatusCode::kUnavailable) break;
   }
   HF_ASSIGN_OR_RETURN(const SaveResult saved, save_whole());

@@ -23,7 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kProbeDirectory = ".holdfast-doctor-";
-// With a larger difference, signatures are refused or soon will be.
+// If the clocks differ by more than this, the server refuses signatures or soon
+// will.
 constexpr double kSkewSecondsMax = 300;
 constexpr double kSkewSecondsNoted = 5;
 
@@ -37,7 +38,7 @@ std::string StoreOfScheme(std::string_view scheme) {
   return std::string(scheme);
 }
 
-// Explains a failure to a user who is setting up a store.
+// Explains a failure to the person who sets up a store.
 std::string InWords(const Status& status, std::string_view right) {
   std::string text(status.message());
   if (status.code() == StatusCode::kPermissionDenied) {
@@ -85,7 +86,8 @@ class Examination {
     return is_cancelled ? CancelledError("doctor: cancelled") : Status();
   }
 
-  // Stores that tests register need no libcurl.
+  // Finds libcurl and its certificates. Stores that tests register do not need
+  // it.
   bool FindLibcurl(std::string_view scheme) {
     const bool is_built_in = scheme == "gs" || scheme == "s3" ||
                              scheme == "http" || scheme == "https";
@@ -118,7 +120,7 @@ class Examination {
         access->credentials.empty() ? "none needed" : access->credentials);
   }
 
-  // Any answer shows that the server is reachable, even NotFound.
+  // Checks that the server answers. Even NotFound is an answer.
   bool Connect() {
     const Status status = Touch();
     const StatusCode code = status.code();
@@ -281,7 +283,8 @@ class Examination {
     return true;
   }
 
-  // The commit of a save depends on this.
+  // Checks that the store supports conditional writes, on which the commit of a
+  // save depends.
   void WriteOnCondition() {
     const std::string name = "conditional write";
     const std::string key = probe_ + "condition";

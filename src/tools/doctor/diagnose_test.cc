@@ -1,4 +1,5 @@
-// Diagnose with a bucket in memory; tests/remote/test_cli.py uses real servers.
+// Tests Diagnose with a bucket in memory. tests/remote/test_cli.py uses real
+// servers.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -29,13 +29,14 @@ namespace {
 // The number of leaf or metric names that an error repeats.
 constexpr size_t kNamesShownMax = 8;
 
-// The exit code that means "skip", as for `git bisect run`.
+// The exit code that means "skip", as in `git bisect run`.
 constexpr int kSkipCode = 125;
 constexpr int kBadCodeMax = 127;
 // The variable that passes the step's path to a bisection's command.
 constexpr std::string_view kStepVariable = "HOLDFAST_STEP";
 
-// The answer of a command that ended with `status`, as from waitpid.
+// Returns the answer of a command that ended with `status`, as waitpid reports
+// it.
 Result<StepAnswer> AnswerOf(int status) {
   if (!WIFEXITED(status)) {
     return CancelledError("--run: the command was ended by signal " +
@@ -63,7 +64,8 @@ std::string BisectLabel(const BisectProbe& probe) {
          (probe.answer.why.empty() ? "" : " (" + probe.answer.why + ")");
 }
 
-// The committed steps from `good` to `bad`, one per step number, oldest first.
+// Returns the committed steps from `good` to `bad`, oldest first, one for each
+// step number.
 Result<std::vector<BisectStep>> RangeOf(const std::string& root,
                                         const BisectOptions& options) {
   HF_ASSIGN_OR_RETURN(const auto scanned,
@@ -71,7 +73,7 @@ Result<std::vector<BisectStep>> RangeOf(const std::string& root,
   const Place place = Place(root).Absolute();
   std::vector<BisectStep> steps;
   for (const ScannedStep& step : scanned) {
-    // If a step has two directories the last one counts, as for Open.
+    // If a step has two directories, the last one counts, as it does in Open.
     if (!steps.empty() && steps.back().step == step.step) steps.pop_back();
     steps.push_back({step.step, step.name, (place / step.name).path()});
   }
@@ -196,7 +198,7 @@ double AsDouble(const Scalar& value) {
   }
 }
 
-// One step, of which only the values that terms need are read.
+// The values of one step. Only those that terms need are read.
 class StepValues {
  public:
   StepValues(const Predicate& predicate, std::string path,
@@ -221,7 +223,8 @@ class StepValues {
     return std::move(answer_);
   }
 
-  // Terms whose glob or metric this step lacks, and what it has instead.
+  // Return the terms whose leaves or metric this step lacks, and the terms for
+  // which it has them.
   const std::set<size_t>& missing() const { return missing_; }
   const std::set<size_t>& present() const { return present_; }
   std::vector<std::string> Names(size_t index) const {
@@ -262,7 +265,8 @@ class StepValues {
     return value;
   }
 
-  // If the step is damaged, the call still succeeds.
+  // Returns false if the step is damaged, and an error if it cannot be opened
+  // for any other reason.
   Result<bool> OpenStep() {
     if (checkpoint_ != nullptr) return true;
     auto opened = Open(path_, {.stored_sizes = false});
@@ -292,7 +296,8 @@ class StepValues {
     return value;
   }
 
-  // Statistics of the leaves that the glob selects; each leaf is read once.
+  // Returns the statistics of the leaves that the glob selects. Reads each leaf
+  // only once, even for several terms.
   Result<std::vector<const LeafStats*>> Measure(const std::string& glob) {
     StatsOptions options;
     options.run = run_;
@@ -312,7 +317,7 @@ class StepValues {
     return leaves;
   }
 
-  // Computed as if all leaves were one tensor.
+  // Returns the value of a term, computed as if all leaves were one tensor.
   static std::optional<double> ValueOf(
       TermKind kind, const std::vector<const LeafStats*>& leaves) {
     double nan_count = 0, infinity_count = 0, zero_count = 0;
@@ -387,8 +392,8 @@ class PredicateTest {
     return std::move(values).Answer(is_bad);
   }
 
-  // Explains why a search failed: no step that was probed has a value for some
-  // term.
+  // Explains why a search failed: for some term, no step that was probed has a
+  // value.
   Status MissingTerm(const std::string& root) const {
     for (const auto& [index, names] : missing_) {
       if (present_.contains(index)) continue;

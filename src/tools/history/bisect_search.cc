@@ -29,7 +29,8 @@ class Search {
     return probe_(i);
   }
 
-  // If the step at an end is skipped, its neighbour becomes the end.
+  // Probes both ends of the range. If the step at an end is skipped, its
+  // neighbor becomes the end.
   Result<Kind> LookAtEnds() {
     size_t end = is_asked_.size();
     StepVerdict verdict = StepVerdict::kSkip;
@@ -48,8 +49,8 @@ class Search {
     return end == 0 ? Kind::kOldestIsBad : Kind::kNoGood;
   }
 
-  // The step nearest to the middle between good and bad; steps already probed
-  // there were skipped.
+  // Returns the step nearest to the middle between good and bad that was not
+  // probed yet. Probed steps between them were skipped.
   std::optional<size_t> NearestToMiddle() const {
     const size_t middle = good_ + (bad_ - good_) / 2;
     for (size_t away = 0; away <= bad_ - good_; ++away) {

@@ -1,5 +1,5 @@
-// The search of bisect: finds the first bad step in a sequence that is good up
-// to some step and bad after it. Some of the steps cannot be judged.
+// The search behind `bisect`: finds the first bad step of a sequence that is
+// good up to some step and bad after it. Some steps may be impossible to judge.
 //
 // Thread-safety: pure apart from what `probe` does. Errors: those of `probe`.
 #pragma once
@@ -28,7 +28,8 @@ struct SearchResult {
   size_t bad = 0;
 };
 
-// Calls `probe` at most once for each index: the newest first, then the oldest.
+// Calls `probe` at most once for each index: first for the newest step, then
+// for the oldest, then in between.
 Result<SearchResult> SearchFirstBad(
     size_t count, const std::function<Result<StepVerdict>(size_t)>& probe);
 

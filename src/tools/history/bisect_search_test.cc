@@ -28,7 +28,7 @@ Searched SearchIn(const std::vector<StepVerdict>& steps) {
   return {std::move(result), std::move(probes)};
 }
 
-// Looks at every step, from the oldest to the newest.
+// Searches by looking at every step, from the oldest to the newest.
 SearchResult LinearSearch(const std::vector<StepVerdict>& steps) {
   std::optional<size_t> good, bad;
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -110,7 +110,8 @@ TEST(BisectSearchTest, AgreesWithALinearSearchWhateverIsSkipped) {
     const SearchResult want = LinearSearch(steps);
     const Searched searched = SearchIn(steps);
     const SearchResult& got = *searched.result;
-    // Without a good step, the result depends on the oldest one.
+    // Without a good step, the result depends on whether the oldest step is
+    // skipped.
     if (want.kind == Kind::kNoGood) {
       ASSERT_TRUE(got.kind == Kind::kNoGood || got.kind == Kind::kOldestIsBad);
     } else {

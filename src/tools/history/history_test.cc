@@ -30,8 +30,8 @@ Array Floats(const std::vector<float>& values) {
 
 class HistoryTest : public testing::Test {
  protected:
-  // The save began this many seconds after 1970, and committed two seconds
-  // later.
+  // Saves a step. The save begins `step` seconds after 1970 and commits two
+  // seconds later.
   void Put(int64_t step, const Tree& tree, const std::string& metrics = "") {
     PendingSaveOptions options;
     options.sync = false;
@@ -50,7 +50,8 @@ class HistoryTest : public testing::Test {
     }
     ASSERT_TRUE((*pending)->Commit({}).ok());
   }
-  // Steps 10, 20, ...; `w` has a NaN and the loss is 9 from step `bad` on.
+  // Saves steps 10, 20, ... From step `bad` on, `w` has a NaN and the loss is
+  // 9.
   void PutRun(int64_t count, int64_t bad) {
     for (int64_t i = 1; i <= count; ++i) {
       const bool is_bad = i * 10 >= bad;
@@ -63,7 +64,8 @@ class HistoryTest : public testing::Test {
   std::string PathOfStep(int64_t step) const {
     return root_ + "/" + std::to_string(step);
   }
-  // "bad good skip", as probed.
+  // Returns the probed steps with their verdicts, in order: "30 bad; 10 good;
+  // ".
   static std::string Verdicts(const BisectResult& found) {
     std::string text;
     for (const BisectProbe& probe : found.probes) {
@@ -203,7 +205,7 @@ TEST_F(HistoryTest, NoMoreIsReadThanThePredicateNames) {
   EXPECT_LE(found->probes.size(), 7u + 2u);  // ceil(log2(100)) + 2
   EXPECT_EQ(found->leaf_count, found->probes.size());
   EXPECT_EQ(found->bytes, 8 * found->probes.size());
-  // A metric reads no tensors, and no tensor is read twice.
+  // A metric needs no tensors, and no tensor is read twice.
   EXPECT_EQ(Bisect(root_, "metric(loss) > 5")->leaf_count, 0u);
   const auto both = Bisect(root_, "max(state.w) > 7 or nan(state.w)");
   EXPECT_EQ(both->leaf_count, both->probes.size());

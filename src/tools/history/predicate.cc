@@ -29,7 +29,7 @@ struct OpName {
   std::string_view name;
   CompareOp op;
 };
-// Longer operators come first.
+// Longer operators come first, because the first that matches is taken.
 constexpr OpName kOpNames[] = {
     {">=", CompareOp::kAtLeast}, {"<=", CompareOp::kAtMost},
     {"==", CompareOp::kEqual},   {"!=", CompareOp::kUnequal},
@@ -203,7 +203,7 @@ class PredicateParser {
     return argument;
   }
 
-  // Returns false if there is no comparison.
+  // Parses the comparison after a term. Returns false for a term without one.
   Result<bool> Comparison(PredicateTerm& term) {
     for (const OpName& op : kOpNames) {
       if (!Take(op.name)) continue;
@@ -264,7 +264,7 @@ Result<std::optional<bool>> Predicate::EvaluateNode(
     if (inside) inside = !*inside;
     return inside;
   }
-  // The value of one operand that decides the result: false for "and", true for
+  // An operand with this value decides the result: false for "and", true for
   // "or".
   const bool decides = at.kind == NodeKind::kOr;
   std::optional<bool> all = !decides;

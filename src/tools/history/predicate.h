@@ -7,16 +7,15 @@
 //   op := ">" | ">=" | "<" | "<=" | "==" | "!="
 //
 // An argument is a glob over the names of leaves (holdfast/tools/glob.h), or
-// the name of a metric; it is quoted, or ends at its closing parenthesis. The
-// functions are computed over all elements of all leaves that the glob selects,
-// as if they were one tensor: nan and inf (the count; without a comparison,
-// whether there are any), zeros (their share), l2, max, min, mean, absmax (of
-// the finite elements); and metric.
+// the name of a metric; it is quoted, or ends at its closing parenthesis. All
+// functions except `metric` cover all elements of all leaves that the glob
+// selects, as if these were one tensor: nan and inf (their count, or without a
+// comparison whether there are any), zeros (their share), and l2, max, min,
+// mean, absmax (of the finite elements).
 //
-// A term without a value is neither true nor false. It does not matter if the
-// other terms decide: `false and` it is false, `true or` it is true. Terms are
-// evaluated from the left, and terms that cannot change the result are not
-// evaluated.
+// A term without a value is unknown: neither true nor false. `false and
+// unknown` is false, and `true or unknown` is true. Terms are evaluated from
+// the left, and terms that cannot change the result are not evaluated.
 //
 // Thread-safety: a value. Errors: InvalidArgument with the column.
 #pragma once

@@ -26,14 +26,16 @@ LogEntry EntryOf(StepInfo step) {
   return entry;
 }
 
-// Newest first; of one step, entries without a name come first.
+// Orders steps from newest to oldest. Uncommitted entries of a step precede
+// committed ones.
 bool IsNewer(const StepInfo& a, const StepInfo& b) {
   if (a.step != b.step) return a.step > b.step;
   if (a.committed != b.committed) return b.committed;
   return a.name > b.name;
 }
 
-// The leaves that moved most, the largest first; equal ones stay in order.
+// Returns the leaves that moved most, the largest movement first. Leaves that
+// moved equally stay in order.
 std::vector<MovedLeaf> MostMoved(const DriftResult& drift,
                                  const Checkpoint& now, size_t count_max) {
   std::vector<MovedLeaf> moved;
@@ -49,7 +51,8 @@ std::vector<MovedLeaf> MostMoved(const DriftResult& drift,
   return moved;
 }
 
-// `steps` is sorted newest first. Fills in the first `entries.size()` steps.
+// Fills in the movements of the entries, which describe the first
+// `entries.size()` of `steps`. `steps` is sorted newest first.
 Status AddMoved(const std::vector<StepInfo>& steps, const LogOptions& options,
                 StatsCache* cache, std::vector<LogEntry>& entries) {
   std::unordered_map<const StepInfo*, LogEntry*> entry_of;
@@ -77,7 +80,8 @@ Status AddMoved(const std::vector<StepInfo>& steps, const LogOptions& options,
 }
 
 Result<StepLog> ReadLog(const std::string& root, const LogOptions& options) {
-  // The oldest entry also needs the step before it, wherever that is.
+  // The movements of the oldest entry need the committed step before it,
+  // however far back, so all steps are listed.
   HF_ASSIGN_OR_RETURN(
       std::vector<StepInfo> steps,
       ListNewestSteps(root, CommitMode::kAuto,

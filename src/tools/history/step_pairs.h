@@ -1,9 +1,9 @@
-// Opens the steps of a root one after the other, and compares each with the one
-// before it.
+// Opens the steps of a root one after the other, and compares each with the
+// step before it.
 //
 // Thread-safety: any thread. Ownership: borrows everything for the call.
-// Errors: Cancelled, and those of the callback. A step that cannot be read is
-// included in its pairs, with the reason.
+// Errors: Cancelled, and those of the callback. The pairs of a step that cannot
+// be read carry the reason.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ struct StepPair {
   const Result<DriftResult>& drift;
 };
 
-// Calls back for each pair of neighbours, in the order of `steps`. `cache` may
-// be null.
+// Calls `on_pair` for each pair of neighboring steps, in the order of `steps`.
+// `cache` may be null.
 Status ForEachStepPair(const std::vector<const StepInfo*>& steps,
                        const RunOptions& run, StatsCache* cache,
                        const std::function<void(const StepPair&)>& on_pair);

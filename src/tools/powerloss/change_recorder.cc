@@ -48,7 +48,8 @@ void ChangeRecorder::ScanBelow(const std::string& path, NodeId directory) {
 }
 
 NodeId ChangeRecorder::NewNode(const struct stat& info) {
-  // The inode number of a removed file may be reused.
+  // Replaces an earlier node, because a removed file's inode number may be
+  // reused.
   nodes_[InodeOf(info)] = next_node_;
   return next_node_++;
 }
@@ -157,7 +158,7 @@ void ChangeRecorder::NoteNames(const FileCall& call, const Place& from,
   }
 }
 
-// A file from elsewhere gets a name below the root.
+// Records a file from elsewhere that gets a name below the root.
 void ChangeRecorder::NoteArrival(const FileCall& call, const Place& to) {
   struct stat info;
   if (to.parent == kNoNode ||
@@ -186,7 +187,7 @@ void ChangeRecorder::NoteCreate(const FileCall& call, const Place& place,
                                 int fd) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return;
-  // The inode number of a removed file may have been reused.
+  // A new name is a new node, even if a removed file's inode number was reused.
   const NodeId node =
       place.node == kNoNode && place.parent != kNoNode ? kNoNode : NodeOf(info);
   if (node != kNoNode) {
@@ -199,7 +200,7 @@ void ChangeRecorder::NoteCreate(const FileCall& call, const Place& place,
   }
 }
 
-// A link's target is as durable as its name.
+// Records a symbolic link. Its target is as durable as its name.
 void ChangeRecorder::NoteSymlink(const FileCall& call, const Place& place) {
   struct stat info;
   if (place.parent == kNoNode ||

@@ -1,9 +1,9 @@
-// ChangeRecorder: records the calls that change files below one directory as
-// changes of a disk.
+// ChangeRecorder: records the calls that change files below one directory, as
+// changes of a modeled disk (disk_model.h).
 //
 // Modes, owners and times are not recorded. A file that is moved in from
-// outside is recorded as a file that is created and written, with nothing of it
-// safe.
+// outside is recorded as a file that was created and written there and not yet
+// synced.
 // Thread-safety: one thread at a time; no other call may change the same files
 // between Look and Note. Ownership: owns the record.
 // Errors: none; files that cannot be looked at leave no record.
@@ -30,7 +30,7 @@ class ChangeRecorder {
     std::string name;
     NodeId node = kNoNode;  // of the entry with this name
   };
-  // The meaning of a call's names before the call is made.
+  // The nodes that a call's paths name before the call is made.
   struct Before {
     Place from;
     Place to;
@@ -44,7 +44,7 @@ class ChangeRecorder {
   // Returns kNoNode for a file that is not below the root.
   NodeId NodeOfFd(int fd) const;
   NodeId NodeOf(const struct stat& info) const;
-  // A node that does not have a name yet.
+  // Makes the node of a file that does not have a name yet.
   NodeId NewNode(const struct stat& info);
   const DiskRecord& record() const { return record_; }
 

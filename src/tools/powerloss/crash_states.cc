@@ -13,12 +13,12 @@ using Visit = std::function<void(const CrashState&, const DiskModel&)>;
 
 constexpr uint64_t kSectorBytes = 512;
 
-// A random number below `bound`, or 0.
+// Returns a random number below `bound`, or 0 if `bound` is 0.
 uint64_t Below(Random& random, uint64_t bound) {
   return bound == 0 ? 0 : random() % bound;
 }
 
-// Cuts `change` at a random multiple of `unit` in its file.
+// Cuts a write at a random multiple of `unit` bytes in its file.
 DiskChange Torn(const DiskChange& change, uint64_t unit, Random& random) {
   DiskChange torn = change;
   const uint64_t end = change.offset + change.data.size();
@@ -29,8 +29,8 @@ DiskChange Torn(const DiskChange& change, uint64_t unit, Random& random) {
   return torn;
 }
 
-// Sets some of its sectors to zero: they were allocated safely, but their bytes
-// were not written.
+// Sets some or all sectors of a write to zero: they were allocated, but their
+// bytes did not reach the disk.
 DiskChange Holed(const DiskChange& change, Random& random) {
   DiskChange holed = change;
   const bool loses_all = random() % 2 == 0;
@@ -42,13 +42,14 @@ DiskChange Holed(const DiskChange& change, Random& random) {
   return holed;
 }
 
-// Like Survivor: returns what is left of a change.
+// Returns what is left of a change, like DiskModel::Survivor.
 using Left = std::function<const DiskChange*(size_t, const DiskChange&)>;
 
 DiskState AfterAll(const DiskModel& model, const KeptFn& kept,
                    const Left& left) {
   return model.After([&](size_t i, const DiskChange& change) {
-    // Called in any case, so that the random sequence stays the same.
+    // Call `left` even for kept changes, so that the random sequence stays the
+    // same.
     const DiskChange* const survivor = left(i, change);
     return kept && kept(i) ? &change : survivor;
   });

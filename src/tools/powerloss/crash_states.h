@@ -1,5 +1,5 @@
-// Enumerates the states of a disk that a power loss may leave, from a record of
-// changes: each prefix of the record, under each kind of loss.
+// Enumerates the disk states that a power loss may leave: each prefix of a
+// record of changes, under each kind of loss.
 //
 // Pure and deterministic: the same record and seeds give the same states.
 // Thread-safety: values. Units: bytes.
@@ -31,9 +31,10 @@ enum class Loss : uint8_t {
 };
 std::string_view LossName(Loss loss);
 
-// Says whether the pending change at `index` survives any loss.
+// Returns true if the pending change at `index` survives every loss.
 using KeptFn = std::function<bool(size_t index)>;
-// The state that `loss` leaves of the changes that `model` holds as not safe.
+// Returns the state after `loss`, which decides about the changes that are not
+// safe in `model`. `kept` exempts changes from the loss.
 DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed,
                      const KeptFn& kept = {});
 
@@ -42,7 +43,7 @@ struct CrashState {
   Loss loss = Loss::kNothing;
   uint64_t seed = 0;
 };
-// "after 17 of 300 changes (write), kSome, seed 3"
+// Returns "after 17 of 300 changes (write), kSome, seed 3", for example.
 std::string Describe(const CrashState& crash, const DiskRecord& record);
 
 struct StateChoice {

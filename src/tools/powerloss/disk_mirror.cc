@@ -33,7 +33,8 @@ Status WriteShown(const std::string& path, const std::string& text) {
   return is_written ? Status() : ErrnoStatus(error, "write", path);
 }
 
-// An entry of the same kind can be rewritten; links are recreated.
+// Returns true if an entry can stay or be rewritten in place. A changed link
+// must be made anew.
 bool IsSameKind(const FileBytes& a, const FileBytes& b) {
   return (a == nullptr) == (b == nullptr) &&
          (IsLink(a) || IsLink(b) ? a && b && *a == *b : true);
@@ -104,7 +105,7 @@ std::string ReadWhole(const std::string& path) {
   std::error_code error;
   const fs::path target = fs::read_symlink(path, error);
   if (!error) return std::string(kLinkMark) + target.string();
-  // Opening a pipe would wait for its other end.
+  // Do not open pipes: that would wait for the other end.
   if (!fs::is_regular_file(path, error)) return "";
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -1,12 +1,12 @@
-// MemoryDirectory: a scratch directory in memory if the system has a file
-// system for that; below TMPDIR otherwise.
+// MemoryDirectory: a scratch directory, in memory if the system has a file
+// system for that, else below TMPDIR.
 // DiskMirror: writes states of the disk model into a real directory, so that
 // the engine itself can read them. It rewrites only the differences from the
 // previous state.
 //
 // Thread-safety: one thread. Ownership: they own their directory.
-// Errors: those of the system; a directory that could not be made has no path,
-// and Show fails.
+// Errors: those of the system. If the directory cannot be made, its path is
+// empty and Show fails.
 #pragma once
 
 #include <ctime>
@@ -30,7 +30,7 @@ class MemoryDirectory {
   std::string path_;
 };
 
-// The time of every file that a DiskMirror shows, because the model keeps no
+// The time of every file that a DiskMirror writes, because the model keeps no
 // times.
 inline constexpr timespec kModelTime = {1700000000, 0};
 
@@ -38,7 +38,8 @@ class DiskMirror {
  public:
   const std::string& path() const { return directory_.path(); }
   Status Show(const Files& files);
-  // Call this after something else has changed the directory.
+  // Reads the directory again and returns its files. Call it after something
+  // else has changed the directory.
   const Files& Reload();
 
  private:
@@ -49,7 +50,7 @@ class DiskMirror {
 // Returns a file's bytes, or a link's content as in `Files`; empty if it is
 // unreadable.
 std::string ReadWhole(const std::string& path);
-// All files and directories that really are below `path`.
+// Returns all files and directories that exist below `path`.
 Files ReadFiles(const std::string& path);
 
 }  // namespace holdfast

@@ -19,7 +19,8 @@ Fingerprint FingerprintOf(const Files& files, const std::string& prefix) {
 }
 
 void DiskState::Put(NodeId directory, const std::string& name, NodeId node) {
-  // Names may be safe in a directory whose own name is not safe yet.
+  // The directory may not exist yet here: its own name may be less safe than
+  // the names in it.
   directories_[directory][name] = node;
 }
 
@@ -57,7 +58,8 @@ void DiskState::Exchange(const DiskChange& change) {
 void DiskState::Apply(const DiskChange& change) {
   switch (change.kind) {
     case Kind::kCreate:
-      // Bytes that are already safe stay when the name becomes safe.
+      // The file's bytes may have become safe before its name. If so, they
+      // stay.
       files_.try_emplace(change.node,
                          std::make_shared<const std::string>(change.data));
       return Put(change.parent, change.name, change.node);

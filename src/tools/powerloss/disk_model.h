@@ -1,10 +1,10 @@
-// A model of a POSIX file system under power loss: which changes are surely on
-// the disk, and which may or may not have reached it.
+// A model of a POSIX file system under power loss. It knows which changes are
+// surely on the disk, and which may not have reached it.
 //
 // It promises no more than POSIX does. Written bytes are safe once their file
-// was synced. A name is safe once its directory was synced; a rename between
-// directories once both were. Everything else may be lost, each change by
-// itself, in any order, regardless of what was made safe later.
+// was synced. A name is safe once its directory was synced, and a rename
+// between directories once both were synced. Any other change may be lost,
+// independently of all others, even if later changes were made safe.
 // Changes refer to nodes (inodes), so that a rename does not confuse them.
 // Thread-safety: values. Ownership: contents are shared and never changed.
 // Units: bytes. Errors: none: a change that does not apply is ignored.
@@ -70,7 +70,7 @@ class DiskState {
   void Apply(const DiskChange& change);
   // Nodes without a name are not included.
   Files List() const;
-  // One path of each node that has any; "." is the root's.
+  // Returns one path of each node that has a name. The root's is ".".
   std::map<NodeId, std::string> Paths() const;
 
  private:
@@ -78,7 +78,8 @@ class DiskState {
   void VisitBelow(NodeId directory, const std::string& prefix,
                   const Visit& visit) const;
   void Put(NodeId directory, const std::string& name, NodeId node);
-  // Removes `name` if it is `node` there; returns whether it was.
+  // Removes `name` from the directory if it names `node`. Returns whether it
+  // did.
   bool Take(NodeId directory, const std::string& name, NodeId node);
   void Write(const DiskChange& change);
   void Exchange(const DiskChange& change);
@@ -87,7 +88,8 @@ class DiskState {
   std::map<NodeId, std::map<std::string, NodeId>> directories_;
 };
 
-// The safe state, and the changes that are not safe yet, in their order.
+// The safe state, and the changes that are not safe yet, in the order in which
+// they were made.
 class DiskModel {
  public:
   explicit DiskModel(DiskState start) : safe_(std::move(start)) {}
@@ -98,12 +100,13 @@ class DiskModel {
   const DiskChange& pending(size_t index) const {
     return pending_[index].change;
   }
-  // The nodes whose sync would make a pending change safe.
+  // Returns the nodes whose sync would make a pending change safe.
   std::vector<NodeId> MissingSyncs(size_t index) const {
     return NodesToSync(pending_[index]);
   }
-  // Returns the state after a power loss. `survivor` returns what is left of
-  // each pending change, given by its index; null means nothing.
+  // Returns the state after a power loss. `survivor` is called with the index
+  // of each pending change and the change, and returns what is left of the
+  // change; null means nothing.
   using Survivor = std::function<const DiskChange*(size_t, const DiskChange&)>;
   DiskState After(const Survivor& survivor) const;
 

@@ -36,7 +36,7 @@ DiskChange MoveToRoot() {
 }
 DiskChange Sync(NodeId node) { return {.kind = Kind::kSync, .node = node}; }
 
-// "d/ d/f=text": the state that is safe after the changes.
+// Returns the safe state after the changes, as "d/ d/f=text".
 std::string Safe(const std::vector<DiskChange>& changes) {
   DiskModel model{DiskState()};
   for (const DiskChange& change : changes) model.Step(change);

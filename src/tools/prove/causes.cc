@@ -11,7 +11,7 @@ using Kind = DiskChange::Kind;
 
 namespace {
 
-// Replaces long hexadecimal numbers in names, which differ in every run.
+// Replaces long hexadecimal numbers in a path, which differ in every run.
 std::string WithoutHex(const std::string& path) {
   constexpr size_t kHexMin = 16;
   std::string text;
@@ -29,7 +29,7 @@ std::string WithoutHex(const std::string& path) {
   return text;
 }
 
-// `path` with STEP in place of the checkpoint, including its temporary names.
+// Returns `path` with STEP in place of the checkpoint's name or temporary name.
 std::string Generalized(const std::string& path,
                         const std::string& checkpoint) {
   if (path == "." || checkpoint == "." || checkpoint.empty()) {
@@ -151,7 +151,7 @@ Result<CrashRisk*> CauseFinder::FindKnown(const Nodes& missing,
     }
     if (known.empty()) continue;
     HF_ASSIGN_OR_RETURN(bool explains, IsRepairedBy(known, bad));
-    // Does not apply if fewer syncs would suffice.
+    // A known cause explains the state only if all of its syncs are needed.
     for (const NodeId node : known) {
       if (!explains || known.size() == 1) break;
       Nodes fewer = known;
@@ -195,8 +195,8 @@ Status CauseFinder::Add(const CrashState& crash, const DiskModel& model,
   return Status();
 }
 
-// Removes, from causes with several syncs, each sync that is also a cause by
-// itself.
+// Removes each sync that is a cause by itself from the causes that have several
+// syncs.
 void CauseFinder::Simplify() {
   std::set<std::pair<CrashProblem, std::string>> single;
   for (const auto& [key, risk] : risks_) {

@@ -1,4 +1,5 @@
-// Finds out why a state is bad: which syncs would have prevented it.
+// Finds out why a state after a crash is bad: which missing syncs would have
+// prevented it.
 //
 // Thread-safety: one thread. Ownership: borrows the record.
 // Errors: those of the judge.
@@ -43,7 +44,7 @@ class CauseFinder {
     const DiskModel& model;
     const CrashFinding& finding;
   };
-  // Whether these syncs would remove at least this finding.
+  // Returns true if these syncs would remove at least this finding.
   Result<bool> IsRepairedBy(const Nodes& synced, const Case& bad) const;
   // Returns null if no known cause explains the state.
   Result<CrashRisk*> FindKnown(const Nodes& missing, const Case& bad);
@@ -62,9 +63,9 @@ class CauseFinder {
   std::map<Key, CrashRisk> risks_;
 };
 
-// The last path of each node.
+// Returns the last path of each node.
 std::map<NodeId, std::string> LastPaths(const DiskRecord& record);
-// "after 17 of 300 changes: rename of a to b".
+// Returns "after 17 of 300 changes: rename of a to b", for example.
 std::string MomentText(const DiskRecord& record, size_t prefix,
                        const std::map<NodeId, std::string>& paths);
 

@@ -18,7 +18,8 @@ DiskChange Write(NodeId node, const std::string& data) {
 }
 DiskChange Sync(NodeId node) { return {.kind = Kind::kSync, .node = node}; }
 
-// Step "1" is a directory with a file, created under another name.
+// Returns the record of saving step "1": a directory with a file, created under
+// a temporary name.
 DiskRecord OneStep() {
   return {{},
           {{.kind = Kind::kMakeDirectory,
@@ -35,7 +36,8 @@ DiskRecord OneStep() {
             .to_name = "1"}}};
 }
 
-// The step must exist after `saved` changes, and be intact wherever it exists.
+// Judges a state: the step must exist after `saved` changes, and be intact if
+// it exists.
 std::vector<CrashFinding> Judge(const DiskState& state, size_t prefix,
                                 size_t saved) {
   const Files files = state.List();
@@ -49,8 +51,8 @@ std::vector<CrashFinding> Judge(const DiskState& state, size_t prefix,
   return findings;
 }
 
-// Returns "damaged file STEP/data; lost dir .; " for all states. The save
-// returns after the last change.
+// Returns the risks over all states, as "damaged file STEP/data; lost dir .; ".
+// The save returns after the last change.
 std::string RisksOf(const DiskRecord& record) {
   const size_t saved = record.changes.size();
   CauseFinder causes(record, [&](const DiskState& state, size_t prefix) {

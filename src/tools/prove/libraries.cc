@@ -4,7 +4,7 @@
 namespace holdfast {
 namespace {
 
-// A step counts as saved when the library says so; the program then leaves a
+// A step counts as saved when the library says so. The program then leaves a
 // mark.
 constexpr std::string_view kBefore = R"(
 import os

@@ -17,7 +17,7 @@ Result<std::string> DigestOf(const Checkpoint& checkpoint) {
   const auto& leaves = checkpoint.leaves();
   for (size_t i = 0; i < leaves.size(); ++i) {
     text += '\n' + leaves[i].name + ' ';
-    // The leaf belongs to a handler of the user, which is not damage.
+    // A leaf that needs the user's own handler is not damaged.
     if (leaves[i].problem.code() == StatusCode::kFailedPrecondition) continue;
     const auto digest = DigestLeaf(checkpoint, i);
     if (!digest.ok()) return digest.status().WithContext(leaves[i].name);
@@ -55,7 +55,8 @@ void AddSteps(const std::string& directory, const std::string& prefix,
 }
 
 bool IsThere(const Content& content, const std::string& path) {
-  // A directory without anything that could be a checkpoint does not count.
+  // Returns true unless the path is missing, or is a directory in which nothing
+  // looks like a checkpoint.
   std::error_code ignored;
   return fs::exists(path, ignored) &&
          (content.problem.empty() || !fs::is_directory(path, ignored) ||
@@ -84,7 +85,8 @@ Places FindPlaces(const std::string& root) {
       steps.insert(step.name);
     }
   } else {
-    // A composite's items are not roots, but roots may look like items.
+    // Check for a root first: a root of steps may look like a composite, but a
+    // composite does not look like a root.
     places.is_itself =
         !HasRootOfSteps(root) && ContentAt(root, root).problem.empty();
   }

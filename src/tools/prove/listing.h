@@ -1,8 +1,8 @@
-// Lists the checkpoints below a directory, and digests their contents.
+// Lists the checkpoints below a directory, with digests of their contents.
 //
 // Thread-safety: one thread. Ownership: owns its scratch directory.
-// Errors: those of a checkpoint are its problem; those of the scratch directory
-// are returned as Status.
+// Errors: those of the scratch directory. An error of a checkpoint becomes
+// Content::problem.
 #pragma once
 
 #include <map>
@@ -43,7 +43,8 @@ class StateLister {
   Result<Listing> List(const Files& files, const Places& places);
   // Writes the state into a directory, whose path it returns.
   Result<std::string> Show(const Files& files);
-  // Call this after something else may have changed the directory.
+  // Reads the directory again. Call it after something else may have changed
+  // the directory.
   void Reload() { mirror_.Reload(); }
 
  private:

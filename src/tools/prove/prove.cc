@@ -25,7 +25,8 @@ using Kind = DiskChange::Kind;
 namespace {
 
 constexpr uint64_t kMixesEach = 4;
-// A node that does not exist; a sync of it stands for one that was not made.
+// A node that does not exist. A sync of this node has no effect, and replaces a
+// dropped sync.
 constexpr NodeId kNobody = kNoNode - 1;
 
 double SecondsNow() {
@@ -34,7 +35,7 @@ double SecondsNow() {
       .count();
 }
 
-// Stands for the program's directory in commands.
+// The placeholder for the program's directory in commands.
 constexpr std::string_view kRootName = "{root}";
 
 std::string WithRoot(std::string text, const std::string& root) {
@@ -45,8 +46,9 @@ std::string WithRoot(std::string text, const std::string& root) {
   return text;
 }
 
-// Matches the name at the time and the last name, since files are renamed
-// later.
+// Drops the syncs of files that match the globs, and returns how many. The
+// globs are matched with the file's name at the time of the sync and with its
+// last name, because files are renamed later.
 uint64_t DropSyncs(const std::vector<std::string>& globs, DiskRecord& record) {
   if (globs.empty()) return 0;
   const auto last_paths = LastPaths(record);
@@ -102,8 +104,7 @@ class Proof {
     return state;
   }
 
-  // Finds where the checkpoints are at the end, and where they were at the
-  // marks.
+  // Finds the places of the checkpoints at the end and at the marks.
   Status Locate() {
     std::vector<size_t> prefixes = {run_.record.changes.size()};
     for (const TraceMark& mark : run_.marks) {
@@ -322,7 +323,8 @@ Result<CrashProof> ProveCrash(const ProveOptions& options) {
 void CrashMark(std::string_view text) {
   const char* const root = std::getenv("HOLDFAST_PROVE_ROOT");
   if (root == nullptr) return;
-  // The directory does not exist: the tracer sees the attempt to remove it.
+  // This directory does not exist, but the tracer sees the attempt to remove
+  // it.
   std::string name(text);
   for (char& c : name) c = c == '/' || c == '\0' ? '_' : c;
   ::rmdir((std::string(root) + "/" + kMarkPrefix + name).c_str());

@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Saves three steps in a separate process; "unsynced" has a bug of the kind
-// that prove-crash looks for.
+// The program that the tests prove: saves three steps. As "unsynced" it has a
+// bug of the kind that prove-crash looks for.
 TEST(Saver, DISABLED_Acts) {
   const char* const root = std::getenv("HOLDFAST_PROVE_ROOT");
   SaveOptions options;
@@ -28,7 +28,8 @@ TEST(Saver, DISABLED_Acts) {
   }
 }
 
-// LeakSanitizer does not work in a traced program.
+// Runs Saver.Acts as the program. LeakSanitizer is off, because it does not
+// work in a traced program.
 ProveOptions Saver(const std::string& act) {
   const std::string self = fs::read_symlink("/proc/self/exe");
   return {.command = {"env", "ASAN_OPTIONS=detect_leaks=0", "SAVER_ACT=" + act,
@@ -76,7 +77,7 @@ TEST_F(ProveCrashTest, FindsNothingInOurs) {
 TEST_F(ProveCrashTest, FindsASaveWithoutSyncs) {
   const auto proof = ProveCrash(Saver("unsynced"));
   ASSERT_TRUE(proof.ok()) << proof.status().ToString();
-  EXPECT_EQ(proof->sync_count, 3u);  // always of the root
+  EXPECT_EQ(proof->sync_count, 3u);  // all of them sync the root
   EXPECT_FALSE(Names(*proof, CrashProblem::kLost, "."));
   EXPECT_TRUE(Names(*proof, CrashProblem::kDamaged, "STEP"));
   EXPECT_TRUE(Names(*proof, CrashProblem::kDamaged, "STEP/_METADATA"));
@@ -117,7 +118,7 @@ TEST_F(ProveCrashTest, TakesASample) {
 }
 
 TEST_F(ProveCrashTest, AsksTheUsersProgram) {
-  // The file that "new" replaced must exist, old or new, and be complete.
+  // If the file exists, it must be complete.
   const std::string check = "test ! -e {root}/a || grep -qx whole {root}/a";
   const std::string save = "echo whole > b; ";
   const auto bad = ProveCrash(Shell(save + "mv b a", check));

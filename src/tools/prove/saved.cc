@@ -18,8 +18,8 @@ Listing Sound(const Listing& listing) {
   return sound;
 }
 
-// For each checkpoint that appeared or changed: after how many changes it did,
-// and after how many its file or directory was created.
+// A checkpoint that appeared or changed after `prefix` changes. `begun` is the
+// number of changes before its file or directory was created.
 struct Appearance {
   size_t prefix;
   size_t begun;
@@ -94,8 +94,8 @@ std::vector<CrashFinding> JudgeListing(const Listing& found, size_t prefix,
       const auto it = listing.find(name);
       return it != listing.end() && it->second == content;
     };
-    // An entry that appears and disappears between two points is known only
-    // from the listings between them.
+    // A checkpoint that appears and disappears between two points is only in
+    // the listings between them.
     const bool is_known =
         before.saved.contains(name) || after.saved.contains(name)
             ? is_in(before.saved) || is_in(after.saved)

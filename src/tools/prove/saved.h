@@ -1,7 +1,7 @@
 // Finds the moments at which the saves of a run had finished, after which their
 // checkpoints must survive.
 //
-// Pure, given what was listed after each change. Thread-safety: values.
+// Thread-safety: pure functions and values.
 #pragma once
 
 #include <string>
@@ -21,9 +21,9 @@ struct SavePoint {
 };
 
 // Returns the points in order, the first before all changes and the last after
-// them. `listed[i]` is the listing after i of the record's changes. A
-// checkpoint also counts as saved when the file or directory that becomes the
-// next one is created.
+// them. `listed[i]` is the listing after i of the record's changes. Saves end
+// at the marks. They also end where the file or directory of the next
+// checkpoint is created.
 std::vector<SavePoint> SavePoints(const DiskRecord& record,
                                   const std::vector<TraceMark>& marks,
                                   const std::vector<Listing>& listed);
@@ -34,8 +34,8 @@ struct CrashFinding {
   std::string detail;
 };
 
-// The findings about a state that was left after `prefix` changes; at most one
-// for each checkpoint.
+// Returns the findings about a state that a crash after `prefix` changes left,
+// at most one for each checkpoint.
 std::vector<CrashFinding> JudgeListing(const Listing& found, size_t prefix,
                                        const std::vector<SavePoint>& points,
                                        const std::vector<Listing>& listed);

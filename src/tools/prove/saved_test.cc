@@ -19,7 +19,7 @@ DiskChange WriteTo(NodeId node) {
   return {.kind = Kind::kWrite, .node = node, .data = "x"};
 }
 
-// Step a, then step b; each is listed once it has been written.
+// The record of step a, then step b. Each is listed once it has been written.
 struct TwoSteps {
   DiskRecord record{{}, {Make(1, "a"), WriteTo(1), Make(2, "b"), WriteTo(2)}};
   std::vector<Listing> listed = {{},

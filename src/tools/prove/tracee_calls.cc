@@ -32,7 +32,8 @@ constexpr uint32_t kNativeArch = AUDIT_ARCH_X86_64;
 constexpr uint32_t kNativeArch = AUDIT_ARCH_AARCH64;
 #endif
 constexpr uint32_t kOtherAbi = 0x40000000;  // x32
-// The same number on all architectures, and missing in old headers.
+// These have the same number on all architectures, and are missing in old
+// headers.
 constexpr long kIoUringSetup = 425;
 constexpr long kOpenat2 = 437;
 constexpr uint32_t kCloneFile = 0x40049409;        // FICLONE
@@ -60,7 +61,8 @@ constexpr uint32_t kTracedCalls[] = {
 
 constexpr int kInstructionsMax = 2 * std::size(kTracedCalls) + 60;
 
-// Built on the stack, because it is for a process that has just been forked.
+// A filter program for seccomp. It is built on the stack, because a child after
+// fork must not allocate memory.
 class TraceFilter {
  public:
   void Load(size_t offset) {
@@ -70,7 +72,7 @@ class TraceFilter {
     Load(offsetof(seccomp_data, args) + 8 * static_cast<size_t>(index));
   }
   void Return(uint32_t action) { Add(BPF_RET | BPF_K, action, 0, 0); }
-  // The next `skipped` instructions apply only to `value`.
+  // Makes the next `skipped` instructions apply only to `value`.
   void OnlyFor(uint32_t value, uint8_t skipped) {
     Add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped);
   }
@@ -377,8 +379,8 @@ bool InstallTraceFilter() {
 #endif
   TraceSharedMaps(filter);
   TraceClones(filter);
-  // The work of io_uring bypasses all calls; programs that are refused it use
-  // them.
+  // Operations of io_uring bypass system calls. A program that cannot set it up
+  // uses system calls instead.
   filter.OnlyFor(kIoUringSetup, 1);
   filter.Return(SECCOMP_RET_ERRNO | ENOSYS);
   filter.Return(SECCOMP_RET_ALLOW);

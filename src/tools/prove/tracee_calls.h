@@ -1,8 +1,9 @@
-// Decodes the system calls of a traced process that may change files.
+// Decodes those system calls of a traced process that may change files.
 //
 // Only for Linux on x86-64 and aarch64.
 // Thread-safety: pure, apart from reading from the stopped process.
-// Errors: absent for any other call, or one that cannot be read.
+// Errors: nullopt for any other call, and for a call whose arguments cannot be
+// read.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +68,7 @@ struct TraceeCall {
 // Decodes the call that the thread `tid` is about to make.
 std::optional<TraceeCall> DecodeCall(int tid, const SystemCall& call);
 
-// From now on, this process and all its descendants stop for their tracer
+// Makes this process and all its future descendants stop for their tracer
 // before each call that may change files. Async-signal-safe. If it returns
 // false, errno says why.
 bool InstallTraceFilter();

@@ -45,7 +45,8 @@ UniqueFd OpenPath(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_PATH | O_CLOEXEC));
 }
 
-// Reads `size` bytes at `offset` of the file of a descriptor of any kind.
+// Reads `size` bytes at `offset` of a descriptor's file, even if the descriptor
+// is not open for reading.
 std::optional<std::string> ReadBack(int fd, uint64_t offset, uint64_t size) {
   const UniqueFd file(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
                              O_RDONLY | O_CLOEXEC));
@@ -68,7 +69,7 @@ uint64_t SizeOfFd(int fd) {
   return ::fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
-// The position and flags of a tracee's descriptor.
+// A tracee's descriptor: its position and flags.
 struct FdInfo {
   uint64_t position = 0;
   int flags = 0;
@@ -108,7 +109,7 @@ class CallNotes {
     ChangeRecorder::Before before;
     uint64_t size_before = 0;
   };
-  // Absent if the call does not touch the root.
+  // Returns nullopt if the call does not touch the root.
   std::optional<Pending> Begin(int tid, const TraceeCall& call);
   void End(int tid, Pending& pending, int64_t result);
   // Records bytes that were written through memory since the last call.
@@ -295,7 +296,8 @@ void CallNotes::NoteMap(int tid, Pending& pending, uint64_t address) {
   mapped_[node] = {std::move(pending.fd), *std::move(bytes)};
 }
 
-// A child shares its parent's mappings.
+// Returns the nodes that are mapped at the call's addresses. Falls back to
+// other processes' mappings, because a child shares its parent's.
 std::vector<NodeId> CallNotes::NodesAt(int tid, const TraceeCall& call) const {
   const int process = ProcessOf(tid);
   std::vector<NodeId> own, others;
@@ -307,7 +309,8 @@ std::vector<NodeId> CallNotes::NodesAt(int tid, const TraceeCall& call) const {
   return own.empty() ? others : own;
 }
 
-// A change by a call must not count as one through memory.
+// Updates the bytes last seen of a mapped file, so that a change by a call does
+// not count as a change through memory.
 void CallNotes::ForgetMapped(int fd) {
   const auto it = mapped_.find(recorder_.NodeOfFd(fd));
   if (it == mapped_.end()) return;
@@ -406,7 +409,7 @@ class Tracer {
     Resume(tid, signal);
   }
 
-  // Its other threads no longer exist.
+  // Forgets the process's other threads, which exec has ended.
   void OnExec(int process) {
     if (busy_ && busy_->process == process && busy_->tid != process) {
       Forget(busy_->tid);
@@ -484,7 +487,8 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Runs in the child; reports to `failed` why the command could not be started.
+// Runs the command in the child. Writes to `failed` why the command could not
+// be started.
 [[noreturn]] void BecomeCommand(int go, int failed, char** words,
                                 char** variables) {
   char byte;

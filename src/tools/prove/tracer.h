@@ -2,10 +2,10 @@
 // make below a directory, in the order in which the system made them.
 //
 // It stops the processes at the system calls that change files (ptrace, after a
-// seccomp filter), so it does not matter what makes them: libc, stdio or static
+// seccomp filter). So it also sees the calls of stdio and of statically linked
 // programs. Calls that touch the directory are made one at a time.
-// Thread-safety: one run at a time, on the calling thread; no other thread may
-// wait for the children of this process meanwhile.
+// Thread-safety: one run at a time, on the calling thread; in the meantime, no
+// other thread may wait for children of this process.
 // Errors: Unimplemented (unsupported system, or ptrace is forbidden here),
 // NotFound (no such command), Cancelled (ended by SIGINT).
 #pragma once

@@ -44,7 +44,7 @@ void WriteAll(int fd, const std::string& text) {
        static_cast<ssize_t>(text.size()));
 }
 
-// The calls of a traced process, with the root as its current directory.
+// Functions that a traced process runs. Its current directory is the root.
 void ActWrites() {
   const int fd = MustOpen("a", O_CREAT | O_RDWR);
   iovec pieces[] = {{const_cast<char*>("12"), 2},
@@ -177,7 +177,8 @@ class TracerTest : public testing::Test {
   const ScratchDirectory root_;
 };
 
-// "create a, write a 0+2, sync a": '.' is the root, '*' stands for all.
+// Returns the changes as "create a, write a 0+2, sync a". '.' is the root, '*'
+// means all files.
 std::string TextOf(const TracedRun& run) {
   constexpr const char* kNames[] = {"create", "mkdir",  "write",
                                     "resize", "rename", "exchange",
@@ -281,7 +282,7 @@ TEST_F(TracerTest, Marks) {
 }
 
 TEST_F(TracerTest, WhatNobodyExplainsIsAGap) {
-  // The other process, which is not traced, is this one.
+  // This process is not traced, so its writes cannot be explained.
   const auto run = TraceCommand(
       {"sh", "-c", "cd \"$HOLDFAST_PROVE_ROOT\"; echo x > a"}, root());
   ASSERT_TRUE(run.ok());

@@ -30,7 +30,7 @@ bool IsAxisName(std::string_view name) {
          });
 }
 
-// "(", ")", and the words between these and spaces.
+// Splits the text into "(", ")" and words.
 std::vector<std::string_view> Tokens(std::string_view text) {
   constexpr std::string_view kEnds = " ()";
   std::vector<std::string_view> tokens;
@@ -143,7 +143,7 @@ class AxisResolver {
                                 std::to_string(at->second) + ")");
   }
 
-  // Adds an axis for each axis that "..." stands for.
+  // Replaces "..." by an axis for each axis that the pattern does not name.
   Status ExpandRest() {
     const size_t rank = known_.source_shape.size();
     const bool has_rest =
@@ -231,8 +231,8 @@ class AxisResolver {
       return InvalidArgumentError("more than " + std::to_string(kRankMax) +
                                   " axes");
     }
-    // The bytes of the largest element; an array without elements also has
-    // extents.
+    // Starts with the size of the largest dtype. Axes of size 0 count as 1,
+    // because the other axes still have sizes that must not overflow.
     uint64_t bytes = 16;
     for (const int64_t size : map_.sizes) {
       bytes = SaturatingProduct(bytes, std::max<int64_t>(size, 1));
@@ -263,11 +263,12 @@ Shape ShapeOfAxes(const AxisAtoms& axes, const Shape& sizes) {
 
 // ----- boxes ----------------------------------------------------------------
 
-// A range of one axis as origins and extents of its atoms.
+// A range of one axis: the origin and extent of each of its atoms.
 using AtomRanges = std::vector<std::pair<int64_t, int64_t>>;
 
-// Adds the ranges, in order, that cover the steps [first, first + count) of the
-// atoms axis[level...]; `outer` has the ranges of the atoms before these.
+// Appends to `ranges`, in order, the ranges that cover the indices [first,
+// first + count) of the atoms axis[level...]. `outer` has the ranges of the
+// atoms before these.
 void AddRanges(const std::vector<size_t>& axis, const Shape& sizes,
                size_t level, int64_t first, int64_t count, AtomRanges& outer,
                std::vector<AtomRanges>& ranges) {
@@ -306,7 +307,7 @@ std::vector<std::vector<AtomRanges>> RangesOfAxes(const AxisAtoms& axes,
   return ranges;
 }
 
-// Increments a mixed-radix number; false after the last.
+// Increments a mixed-radix number. Returns false after the last number.
 bool Advance(Shape& digits, const Shape& counts) {
   for (size_t i = digits.size(); i-- > 0;) {
     if (++digits[i] < counts[i]) return true;
@@ -315,7 +316,7 @@ bool Advance(Shape& digits, const Shape& counts) {
   return false;
 }
 
-// How many elements on its axis a step of each atom is.
+// Returns for each atom by how many elements of its axis a step moves.
 Shape AtomSteps(const AxisAtoms& axes, const Shape& sizes) {
   Shape steps(sizes.size(), 0);
   for (const auto& axis : axes) {
@@ -433,8 +434,8 @@ AxisCut CutForAxes(const AxisAtoms& axes, const Shape& sizes,
   bool is_under_whole = false;  // an outer atom is not cut
   for (size_t d = numbering_count; d < axes.size(); ++d) {
     const auto& axis = axes[d];
-    // From the innermost atom outwards: the atoms joined so far have all of
-    // their `size` steps, or one.
+    // Go from the innermost atom outwards. An atom joins those inside it if the
+    // box has all of their indices and the strides fit.
     int64_t size = 1, stride = 0;
     bool is_whole = true;
     std::vector<size_t> cut_here;

@@ -1,13 +1,13 @@
-// Maps the axes of source arrays to those of target arrays: parses patterns as
-// einops writes them ("(heads d) e -> e layer heads d"), and carries boxes from
-// one side to the other.
+// Maps the axes of source arrays to those of target arrays. Parses patterns in
+// the syntax of einops ("(heads d) e -> e layer heads d"), and translates boxes
+// from one side to the other.
 //
-// Both sides are cut into atoms: axes that neither side divides. An array's
-// axis is a list of atoms, of which the last varies fastest (the axis "1" has
-// none). A placeholder is an atom that numbers arrays on one side and is an
+// Both sides are cut into atoms: axes that neither side divides further. An
+// array's axis is a list of atoms; the last varies fastest. (The axis "1" has
+// no atoms.) A placeholder is an atom that numbers arrays on one side and is an
 // axis on the other. A box is translated from the axes of one side to atoms,
-// and from these to the axes of the other side; both reading and referring to
-// stored bytes work like this.
+// and from atoms to the axes of the other side. Reading elements and referring
+// to stored bytes both work like this.
 // Thread-safety: pure functions and values.
 // Units: elements; strides and offsets in bytes.
 // Errors: InvalidArgument, with what was given and what is expected.
@@ -34,8 +34,8 @@ struct AxisPattern {
   AxisNames target;
 };
 
-// Every name must occur at most once on a side, and "..." only outside of
-// groups; a side has at most kRankMax axes and names.
+// Parses a pattern. A name may occur only once on a side, and "..." only
+// outside groups. A side has at most kRankMax axes and names.
 Result<AxisPattern> ParseAxes(std::string_view text);
 
 // The atoms of each axis, as indices into AxisMap::sizes.
@@ -52,60 +52,59 @@ struct AxisMap {
 
   Shape source_shape() const;  // of one array
   Shape target_shape() const;
-  // The axes of all source arrays as one array: first the atoms that number
-  // them.
+  // Returns the axes of all source arrays as a single array, whose first axes
+  // are the atoms that number the arrays.
   AxisAtoms NumberedSource() const;
 };
 
 struct KnownAxes {
   Shape source_shape;  // of one source array
-  // The placeholders that number source arrays, and the number of values of
-  // each.
+  // The placeholders that number source arrays, and how many values each has.
   std::vector<std::pair<std::string, int64_t>> stacked;
   // The placeholders that number target arrays; a count of -1 means unknown.
   std::vector<std::pair<std::string, int64_t>> split;
   std::map<std::string, int64_t> sizes;
 };
 
-// The map that leaves arrays unchanged.
+// Returns the map that leaves arrays unchanged.
 AxisMap IdentityMap(const Shape& shape);
-// REQUIRES: every name of `pattern` and of the placeholders occurs once on each
-// side. The target has at most kRankMax axes, there are at most kRankMax atoms,
-// and the target's shape does not overflow.
+// Resolves the sizes of all atoms. Fails unless every name of `pattern` and of
+// the placeholders occurs once on each side, the target has at most kRankMax
+// axes, there are at most kRankMax atoms, and the target's shape does not
+// overflow.
 Result<AxisMap> ResolveAxes(const AxisPattern& pattern, const KnownAxes& known);
 
-// A box, and where its elements are stored: `offset` is that of the first
-// element.
+// A box, and where its elements are stored. `offset` is the first element's.
 struct PlacedBox {
   Box box;
   Shape strides;
   int64_t offset = 0;
 };
 
-// Calls fn with boxes of atoms that together cover `placed`, a box of the axes
-// `axes`, in C order, until fn fails. In these, atoms that belong to no axis
-// are at 0 with extent 1. REQUIRES: the box has elements and is inside the
-// array.
+// Calls fn with boxes of atoms that together cover `placed`, a box of `axes`,
+// in C order, until fn fails. Atoms that belong to none of the axes have index
+// 0 and extent 1 in these boxes. REQUIRES: the box has elements and is inside
+// the array.
 Status ForEachAtomBox(const AxisAtoms& axes, const Shape& sizes,
                       const PlacedBox& placed,
                       const std::function<Status(PlacedBox)>& fn);
-// The number of these boxes; saturates.
+// Returns the number of boxes that ForEachAtomBox makes; saturates.
 uint64_t CountAtomBoxes(const AxisAtoms& axes, const Shape& sizes,
                         const Box& box);
 
-// How a box of atoms is cut into boxes of axes.
+// A way to cut a box of atoms into boxes of axes.
 struct AxisCut {
-  // The atoms that are iterated one index at a time, in the order of the axes:
-  // their steps are not neighbours on their axis, or are stored elsewhere than
-  // their axis' stride implies.
+  // The atoms of which each box has a single index, in the order of the axes.
+  // An atom must be cut if its indices are not neighbors on their axis, or are
+  // not stored at the axis' stride.
   std::vector<size_t> atoms;
   uint64_t box_count = 1;  // saturates
-  // No uncut atom of an axis outside of a cut one has more than one step, so
-  // the boxes follow one after the other.
+  // No axis outside that of a cut atom has an uncut atom with several indices,
+  // so the boxes are stored one after the other.
   bool is_outermost = true;
 };
-// The first `numbering_count` axes number arrays: they are always cut, and do
-// not affect is_outermost.
+// Determines where to cut. The first `numbering_count` axes number arrays: they
+// are always cut, and do not affect is_outermost.
 AxisCut CutForAxes(const AxisAtoms& axes, const Shape& sizes,
                    const PlacedBox& atoms, size_t numbering_count = 0);
 // Calls fn with each box of axes, until fn fails.
@@ -113,10 +112,10 @@ Status ForEachAxisBox(const AxisAtoms& axes, const Shape& sizes,
                       const PlacedBox& atoms, const AxisCut& cut,
                       const std::function<Status(PlacedBox)>& fn);
 
-// The smallest box of axes that contains a box of atoms.
+// Returns the smallest box of axes that contains a box of atoms.
 Box BoxAround(const AxisAtoms& axes, const Shape& sizes, const Box& atoms);
-// The strides of the atoms in an array with these strides; 0 for an atom that
-// belongs to no axis.
+// Returns the strides of the atoms in an array whose axes have `strides`; 0 for
+// an atom that belongs to no axis.
 Shape AtomStrides(const AxisAtoms& axes, const Shape& sizes,
                   const Shape& strides);
 

@@ -15,7 +15,8 @@ AxisMap MapOf(const std::string& axes, const KnownAxes& known) {
   return std::move(map).value();
 }
 
-// Cuts the complete source array, in C order, into boxes of the target.
+// Returns how the complete source array, in C order, is cut into boxes of the
+// target.
 AxisCut CutOfWhole(const AxisMap& map) {
   PlacedBox atoms;
   const Shape shape = map.source_shape();
@@ -61,7 +62,7 @@ TEST(AxisMap, NeighboursStayTogether) {
   EXPECT_EQ(boxes("(h d) i -> i h d", {4, 6}), 1u);
   EXPECT_EQ(boxes("h d i -> i (h d)", {2, 3, 6}), 1u);
   EXPECT_EQ(boxes("h d i -> (h d i) 1", {2, 3, 6}), 1u);
-  // The halves of RoPE: consecutive steps of d are not stored next to each
+  // The halves of RoPE: consecutive indices of d are not stored next to each
   // other.
   EXPECT_EQ(boxes("(h two d) i -> (h d two) i", {12, 6}), 6u);
   EXPECT_EQ(boxes("h i -> (i h)", {2, 6}), 6u);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kConfigBytesMax = size_t{16} << 20;
 
-// The member that "a.b" names; null if it is missing.
+// Returns the member that a path such as "a.b" names, or null if it is missing.
 const nlohmann::json* FindMember(const nlohmann::json& config,
                                  std::string_view path) {
   const nlohmann::json* at = &config;
@@ -37,7 +37,7 @@ Result<nlohmann::json> ParseConfig(const std::string& text) {
   return InvalidArgumentError("recipe: config.json is not a JSON object");
 }
 
-// The size from the first source that has one.
+// Returns the size that the first source with a size gives.
 Result<std::optional<int64_t>> SizeOf(const std::string& name,
                                       const std::vector<SizeSource>& sources,
                                       const nlohmann::json& config) {

@@ -1,4 +1,4 @@
-// The axis sizes that are known without looking at any array.
+// Collects the axis sizes that are known without any array.
 //
 // Thread-safety: pure function. Errors: InvalidArgument.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// The sizes given by the caller, by the recipe, and by config.json where the
-// recipe names its members.
+// Returns the sizes that the caller gives, those that the recipe gives as
+// numbers, and those for which the recipe names a member of config.json.
 Result<std::map<std::string, int64_t>> KnownSizes(const RecipeRules& rules,
                                                   const RecipeOptions& options);
 

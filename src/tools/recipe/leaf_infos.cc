@@ -11,8 +11,8 @@
 namespace holdfast {
 namespace {
 
-// The chunk extent of each atom: the inner atoms of an axis are complete in a
-// chunk before the next one has more than one step.
+// Returns each atom's extent in a chunk. An atom has more than one index in a
+// chunk only if the chunk has all indices of the atoms inside it.
 Shape AtomChunks(const AxisMap& map, const Shape& chunk_shape) {
   Shape chunks(map.sizes.size(), 1);
   for (size_t d = 0; d < map.source.size(); ++d) {
@@ -26,8 +26,8 @@ Shape AtomChunks(const AxisMap& map, const Shape& chunk_shape) {
   return chunks;
 }
 
-// The part of the target that is best read at a time, given the source's
-// chunks.
+// Returns the shape of the target's parts that are best read at a time, given
+// the source's chunks.
 Shape TargetChunkShape(const AxisMap& map, const Shape& chunk_shape) {
   const Shape chunks = AtomChunks(map, chunk_shape);
   Shape target;
@@ -115,7 +115,7 @@ Status CheckTargetNames(const std::vector<LeafInfo>& infos,
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return infos[a].key < infos[b].key; });
-  // A leaf is followed by the leaves below it, if any.
+  // The leaves below a leaf directly follow it.
   std::vector<size_t> above;  // the leaves that this one lies below
   for (const size_t i : order) {
     const LeafInfo& leaf = infos[i];

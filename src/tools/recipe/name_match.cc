@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Escapes the text into an expression that matches only it.
+// Returns a regular expression that matches exactly the text.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -75,7 +75,7 @@ Result<std::optional<std::vector<int64_t>>> NameMatcher::Match(
   for (size_t i = 0; i < placeholders_.size(); ++i) {
     const std::optional<int64_t> value =
         ValueOf(placeholders_[i], *(*match)[i + 1], *texts_);
-    // The number is too large for an index in a stack.
+    // A number that is too large for an index does not match.
     if (!value) return values;
     const auto at = std::find(order.begin(), order.end(), placeholders_[i]);
     found[at - order.begin()] = *value;

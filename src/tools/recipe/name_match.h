@@ -16,8 +16,8 @@
 
 namespace holdfast {
 
-// The strings that each placeholder stands for. A placeholder that is not
-// listed stands for an integer.
+// The strings that are a placeholder's possible values. The values of a
+// placeholder that is not listed are integers.
 using PlaceholderTexts = std::map<std::string, std::vector<std::string>>;
 
 inline constexpr size_t kTargetNameBytesMax = 65536;
@@ -42,8 +42,8 @@ class NameMatcher {
         placeholders_(std::move(placeholders)),
         texts_(&texts) {}
 
-  // The text before the first placeholder and after the last one, which is
-  // where most names differ.
+  // The text before the first placeholder and after the last one. Checked
+  // before the regex, because most names differ there.
   std::string prefix_, suffix_;
   Regex regex_;
   std::vector<std::string> placeholders_;
@@ -51,13 +51,13 @@ class NameMatcher {
 };
 
 // Returns the keys of the name with each placeholder replaced by its value.
-// REQUIRES: a value for each.
+// REQUIRES: `values` has a value for each placeholder.
 std::vector<std::string> KeysOf(const NameTemplate& name,
                                 const PlaceholderTexts& texts,
                                 const std::map<std::string, int64_t>& values);
 
-// Splits at dots; `\.` is a dot inside a key. InvalidArgument for an empty key,
-// and for a name longer than kTargetNameBytesMax.
+// Splits a name at dots; `\.` is a dot inside a key. Returns InvalidArgument
+// for an empty key, and for a name longer than kTargetNameBytesMax.
 Result<std::vector<std::string>> SplitKeys(std::string_view name);
 
 }  // namespace holdfast

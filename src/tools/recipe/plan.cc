@@ -48,7 +48,7 @@ class TakenLeaves {
                       " is taken by rule " + std::to_string(taken) +
                       (taken == rule.number ? " already" : ", too"));
   }
-  // For a leaf that several rules may use.
+  // Records the use of a leaf that several rules may use.
   void Share(size_t leaf) {
     if (rules_[leaf] == 0) rules_[leaf] = kShared;
   }
@@ -203,8 +203,8 @@ class RecipePlanner {
     return Joined(KeysOf(name, rule.names, by_name), ".");
   }
 
-  // The number of values of each placeholder. `matched` must be sorted; every
-  // combination of values must exist.
+  // Returns the number of values of each placeholder. Fails unless every
+  // combination of values exists. `matched` must be sorted.
   Result<Values> Counts(const RecipeRule& rule, const NameTemplate& from,
                         const std::vector<MatchedLeaf>& matched) const {
     Values counts(rule.from_names.size());
@@ -215,7 +215,8 @@ class RecipePlanner {
         continue;
       }
       for (const MatchedLeaf& match : matched) {
-        // A value that would overflow has a gap before it.
+        // The clamp only avoids an overflow: values before such a large one are
+        // missing, which fails below.
         const int64_t value = std::min(match.values[i], INT64_MAX - 1);
         counts[i] = std::max(counts[i], value + 1);
       }
@@ -252,8 +253,8 @@ class RecipePlanner {
     return std::find(names.begin(), names.end(), name) != names.end();
   }
 
-  // Splits the matches into stacks, and adds the targets of all stacks in the
-  // order of the placeholders of "to".
+  // Groups the matches into stacks, and adds the targets of all stacks, sorted
+  // by the values of the placeholders of "to".
   Status AddCombinations(const RecipeRule& rule,
                          const std::vector<MatchedLeaf>& matched,
                          const Values& counts) {
@@ -294,7 +295,8 @@ class RecipePlanner {
     Shape split;
   };
 
-  // `members` are sorted, so that they are in C order of `stacked`.
+  // Makes the targets of one stack. `members` are sorted, which is C order of
+  // `stacked`.
   Status MakeTargets(
       const RecipeRule& rule, const Values& kept,
       const std::vector<const MatchedLeaf*>& members,
@@ -384,8 +386,8 @@ class RecipePlanner {
     return Status();
   }
 
-  // Stacked leaves must have one shape and dtype; a changed leaf must be an
-  // array.
+  // Checks that stacked leaves have the same shape and dtype, and that a leaf
+  // to be changed is an array.
   Status CheckAlike(const RecipeRule& rule,
                     const std::vector<size_t>& leaves) const {
     const bool changes = rule.axes || rule.cast || rule.dequantize;

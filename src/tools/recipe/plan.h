@@ -1,5 +1,5 @@
-// Computes the leaves that a recipe makes from a checkpoint's leaves, using
-// only their infos.
+// Plans the leaves that a recipe makes from a checkpoint's leaves. Uses only
+// their LeafInfos.
 //
 // Thread-safety: pure function and values. Units: elements.
 // Errors: InvalidArgument, naming the rule and the leaves.
@@ -25,8 +25,8 @@ struct ScaleArrays {
   bool is_single = false;
 };
 
-// The arrays that one combination of a rule's placeholders is made from; or a
-// single leaf that is not an array, unchanged.
+// The source arrays that a rule combines for one set of values of its
+// placeholders; or a single leaf that is not an array, unchanged.
 struct SourceStack {
   // Leaves of the source, in C order of map.stacked.
   std::vector<size_t> leaves;
@@ -38,7 +38,7 @@ struct SourceStack {
 };
 
 struct RecipeLeaf {
-  // Shared by leaves that are tied, or that are parts of one array.
+  // Shared by tied leaves, and by leaves that are parts of the same array.
   std::shared_ptr<const SourceStack> stack;
   Shape split;  // which part: the values of map.split
 };

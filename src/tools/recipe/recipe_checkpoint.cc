@@ -14,12 +14,12 @@ namespace holdfast {
 namespace {
 
 // The maximum number of boxes of one array that are requested from the source
-// one by one; beyond it, the array is streamed.
+// one by one. An array with more boxes is streamed.
 constexpr uint64_t kBoxesAskedMax = 4096;
 constexpr uint64_t kRequestsMax = uint64_t{1} << 16;
 constexpr uint64_t kExtentsMax = uint64_t{1} << 16;
 
-// Empty if the strides are those of C order.
+// Returns the strides, or an empty shape if they are those of C order.
 Shape StridesUnlessC(const Shape& shape, Shape strides, size_t element_bytes) {
   const Shape c_order = ContiguousStrides(shape, element_bytes);
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -57,7 +57,8 @@ class ExtentMapper {
         "its elements lie in more than " + std::to_string(count) + " places";
   }
 
-  // Restricts the atoms to those of the target; false if it has none of them.
+  // Sets the atoms that number arrays, and restricts the box to this target.
+  // Returns false if none of the box belongs to the target.
   bool Number(size_t array, PlacedBox& atoms) const {
     for (size_t i = map_.stacked.size(); i-- > 0;) {
       const size_t size = map_.sizes[map_.stacked[i]];
@@ -102,7 +103,7 @@ class RecipeCheckpoint final : public Checkpoint, public StoredExtents {
   RecipeCheckpoint(std::unique_ptr<Checkpoint> source, RecipePlan plan)
       : source_(std::move(source)), leaves_(std::move(plan.leaves)) {
     info_ = source_->info();
-    // The leaves form one tree, whatever items they came from.
+    // The leaves form a single tree, whichever items they came from.
     info_.items = {{"", ""}};
     info_.value_metadata_tree.clear();
     infos_ = std::move(plan.infos);
@@ -141,8 +142,8 @@ class RecipeCheckpoint final : public Checkpoint, public StoredExtents {
   }
 
  private:
-  // Whether the source can return the elements unchanged, in boxes that are
-  // stored one after the other.
+  // Returns true if the source can read the elements directly into the target,
+  // in boxes that are stored one after the other.
   bool CanAsk(const ReadRequest& request) const {
     const RecipeLeaf& leaf = leaves_[request.leaf];
     const SourceStack& stack = *leaf.stack;

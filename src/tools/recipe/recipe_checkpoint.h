@@ -1,12 +1,12 @@
 // WithRecipe: a checkpoint seen through a recipe.
 //
-// Its leaves are the targets, in the order of the rules and, within a rule, of
-// the numbers in their names. It also implements StoredExtents: leaves whose
-// elements are stored unchanged in the source's files have extents there.
+// Its leaves are the targets in the order of the rules. The targets of one rule
+// are sorted by the numbers in their names. The checkpoint also implements
+// StoredExtents, for leaves whose elements are stored unchanged in the source's
+// files.
 // Thread-safety: as Checkpoint. Ownership: it owns the source.
-// Errors: InvalidArgument for a recipe that does not fit the source, found
-// before anything is read; reads fail as the source's do, with the source's
-// names.
+// Errors: InvalidArgument for a recipe that does not fit the source, before
+// anything is read. Errors of reads are the source's, with the source's names.
 #pragma once
 
 #include <memory>

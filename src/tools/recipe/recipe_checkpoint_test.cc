@@ -1,5 +1,5 @@
-// Compares targets of random recipes with a slow reference: every element by
-// the names of its axes, one at a time.
+// Compares the targets of random recipes with a slow reference, which finds
+// each element by its positions on the named axes.
 #include "tools/recipe/recipe_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::string OneRule(const std::string& members) {
 
 // ----- random recipes -------------------------------------------------------
 
-// One rule: the names of its axes, and their positions.
+// A rule: the sizes of its axes, and where each axis is.
 struct RandomRule {
   std::map<std::string, int64_t> sizes;
   std::vector<std::vector<std::string>> source, target;  // axes
@@ -42,7 +42,7 @@ std::string AxisText(const std::vector<std::string>& axis) {
   return axis.size() == 1 ? text : "(" + text + ")";
 }
 
-// Distributes the names over axes, in random order.
+// Distributes the names over axes in random order.
 std::vector<std::vector<std::string>> RandomAxes(std::vector<std::string> names,
                                                  std::mt19937& random) {
   std::shuffle(names.begin(), names.end(), random);
@@ -65,7 +65,7 @@ std::string SideText(const std::vector<std::vector<std::string>>& axes,
   return text;
 }
 
-// Replaces "..." in the text by axes named "...0", "...1".
+// Inserts the axes "...0", "...1", ... that "..." means.
 void InsertRest(std::vector<std::vector<std::string>>& axes, size_t at,
                 int count) {
   for (int i = 0; i < count; ++i) {
@@ -116,11 +116,10 @@ RandomRule MakeRule(std::mt19937& random) {
   return rule;
 }
 
-// The position on each axis, by name: all that the reference knows about an
-// element.
+// An element's position on each axis, by the axis' name.
 using At = std::map<std::string, int64_t>;
 
-// Calls fn with every combination of the names.
+// Calls fn with every combination of positions on the named axes.
 void ForEach(const std::vector<std::string>& names, const RandomRule& rule,
              At at, const std::function<void(const At&)>& fn, size_t i = 0) {
   if (i == names.size()) return fn(at);
@@ -224,7 +223,7 @@ Box RandomBox(const Shape& shape, std::mt19937& random) {
   return box;
 }
 
-// Reads a box into memory with gaps, and compares it.
+// Reads a box into memory with gaps, and compares the elements.
 void CheckBox(const Checkpoint& seen, size_t leaf, const Array& whole,
               const Box& box, DType as, std::mt19937& random) {
   Shape padded = box.shape;
@@ -244,7 +243,7 @@ void CheckBox(const Checkpoint& seen, size_t leaf, const Array& whole,
   EXPECT_EQ(BytesOf(got), BytesOf(want)) << BoxToString(box);
 }
 
-// Reads a box of every leaf in one call.
+// Reads a box of every leaf in one call, and compares the elements.
 void CheckBoxes(const Checkpoint& seen, const std::vector<NamedArray>& wholes,
                 std::mt19937& random) {
   std::vector<Array> got;
@@ -268,7 +267,7 @@ void CheckBoxes(const Checkpoint& seen, const std::vector<NamedArray>& wholes,
   }
 }
 
-// Reads the leaf from its extents.
+// Reads the leaf from its extents, and compares the elements.
 void CheckExtents(const Checkpoint& seen, size_t leaf, const Array& whole,
                   std::shared_ptr<Store> store) {
   auto extents = ExtentsOf(seen, leaf);
@@ -327,7 +326,7 @@ void CheckRandomRule(uint32_t seed) {
     }
   }
   CheckBoxes(*seen, wholes, random);
-  // The same recipe in reverse.
+  // Apply the same recipe in reverse.
   RecipeOptions backwards = SizesOf(rule);
   backwards.reverse = true;
   const auto back = Seen(std::make_unique<ScatteredSource>(targets, seed),
@@ -473,7 +472,7 @@ std::string ListText(const Shape& numbers) {
   return "[" + text + "]";
 }
 
-// Scales elements block by block, one at a time.
+// Compares with a reference that scales one element at a time.
 TEST(RecipeCheckpoint, DequantizesAsItsTwin) {
   for (int seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// The errors of a recipe, by itself and with a source: checks every message.
+// Checks every error message of a recipe, by itself and with a source.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// The error message for a document that is not a recipe.
+// Returns the error message for a document that is not a recipe.
 std::string ParseError(const std::string& text) {
   const auto recipe = Recipe::Parse(text);
   if (recipe.ok()) return "it is one";
@@ -17,14 +17,14 @@ std::string ParseError(const std::string& text) {
   return std::string(recipe.status().message());
 }
 
-// The error message for a document with these rules.
+// Returns the error message for a document with these rules.
 std::string RulesError(const std::string& rules) {
   return ParseError(R"({"recipe": 1, "rules": [)" + rules + "]}");
 }
 
 TEST(RecipeErrors, OfTheDocument) {
   EXPECT_EQ(ParseError("{"), "recipe: not a JSON document");
-  EXPECT_EQ(ParseError("[]"), "recipe: no JSON object");
+  EXPECT_EQ(ParseError("[]"), "recipe: not a JSON object");
   EXPECT_EQ(ParseError(R"({"recipe": 1, "rules": [], "rules": []})"),
             "recipe: \"rules\" is there twice");
   EXPECT_EQ(ParseError("{}"),
@@ -158,8 +158,8 @@ TEST(RecipeErrors, Backwards) {
 
 // ----- with a source --------------------------------------------------------
 
-// The error message for these rules and a source of int32 arrays of these
-// shapes.
+// Returns the error message for these rules and a source of int32 arrays with
+// these shapes.
 std::string SourceError(
     const std::string& rules,
     const std::vector<std::pair<std::string, Shape>>& shapes,
@@ -226,7 +226,8 @@ TEST(RecipeErrors, NumbersHaveNoGaps) {
   EXPECT_EQ(SourceError(stack, {{"0.9223372036854775807.w", {2}}}),
             "recipe: rule 2 ({l}.{e}.w): leaf \"0.0.w\" is missing (want every "
             "combination of {l}, {e}, from 0)");
-  // A number with a leading zero, or one that is too large, does not match.
+  // A number with a leading zero does not match, and neither does a number that
+  // is too large.
   EXPECT_EQ(
       SourceError(stack, {{"0.00.w", {2}}, {"0.9223372036854775808.w", {2}}}),
       "recipe: rule 2 ({l}.{e}.w): it takes no leaf (want \"optional\": "

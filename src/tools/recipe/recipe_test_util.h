@@ -1,4 +1,4 @@
-// A test source whose arrays are in memory, scattered over extents that it
+// A source for tests. Its arrays are in memory, scattered over extents that it
 // reports.
 //
 // Thread-safety: as Checkpoint.
@@ -28,8 +28,8 @@ struct NamedArray {
 
 class ScatteredSource final : public Checkpoint, public StoredExtents {
  public:
-  // Every array is cut along its first axis into extents that each have their
-  // own order of axes; with a seed of 0 it stays in one piece, in C order.
+  // Cuts every array along its first axis into extents, each with a random
+  // order of axes. With a seed of 0 every array stays in one piece, in C order.
   ScatteredSource(const std::vector<NamedArray>& arrays, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<ExtentLeaf> leaves;
@@ -131,7 +131,7 @@ class ScatteredSource final : public Checkpoint, public StoredExtents {
   std::unique_ptr<Checkpoint> inner_;
 };
 
-// The integers from `first` on.
+// Returns an array of consecutive integers from `first` on.
 inline Array CountingArray(const Shape& shape, int32_t first = 0) {
   std::vector<int32_t> values(ElementCount(shape));
   std::iota(values.begin(), values.end(), first);

@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kTextBytesMax = size_t{1} << 20;
-// The maximum length of a name, a pattern and the like, since a recipe makes
-// many names from each.
+// The maximum length of names, patterns and the like. It is small because a
+// recipe makes many names from each.
 constexpr size_t kStringBytesMax = 4096;
 constexpr size_t kRulesMax = size_t{1} << 16;
 
@@ -52,7 +52,8 @@ class TemplateParser {
     pieces_.back().text += c;
   }
 
-  // Returns the position of the closing brace.
+  // Adds the placeholder whose brace opens at `open`. Returns the position of
+  // the closing brace.
   Result<size_t> AddPlaceholder(size_t open) {
     const size_t close = text_.find('}', open);
     if (close == std::string_view::npos) return Refuse("a { is not closed");
@@ -348,7 +349,8 @@ class RuleParser {
                           TextsOf(texts, placeholder));
       std::set<std::string> once;
       for (const std::string& text : parsed) {
-        // A text that is not a sequence of keys would make empty keys.
+        // A text that is not a sequence of keys is refused, because it would
+        // make empty keys.
         HF_RETURN_IF_ERROR(TemplateParser(text, false).Parse().status());
         if (text.find('{') == std::string::npos && once.insert(text).second) {
           continue;
@@ -423,8 +425,8 @@ bool HasPlaceholder(const Json& name, const std::string& placeholder) {
                                   placeholder) != std::string::npos;
 }
 
-// A rule with a placeholder of "names" on both sides expands to one rule for
-// each of its texts.
+// Expands a rule with a placeholder of "names" on both sides into one rule for
+// each of the placeholder's texts.
 std::vector<Json> SingleRules(const Json& json) {
   std::vector<Json> rules = {json};
   if (!json.is_object() || !json.contains("names") ||

@@ -1,4 +1,4 @@
-// Parses a recipe's document into rules, and checks them as far as that is
+// Parses a recipe's JSON document into rules, and checks them as far as
 // possible without a checkpoint.
 //
 // Thread-safety: values and pure functions.
@@ -19,8 +19,8 @@
 
 namespace holdfast {
 
-// A name with placeholders is a sequence of text, key separators and
-// placeholders.
+// A piece of a name with placeholders: text, a separator of keys, or a
+// placeholder.
 struct NamePiece {
   enum class Kind : uint8_t { kText, kSeparator, kPlaceholder };
   Kind kind = Kind::kText;
@@ -45,8 +45,8 @@ struct RecipeRule {
 
   NameTemplate from;
   std::vector<NameTemplate> to;
-  // Leaves that are consumed but make no target: the extra names of tied
-  // leaves, in a reversed rule.
+  // Source leaves that make no target. In a reversed rule these are the extra
+  // names of tied leaves.
   std::vector<NameTemplate> left_out;
   std::optional<NameTemplate> otherwise;                  // "else"
   std::map<std::string, std::vector<std::string>> names;  // of placeholders
@@ -54,8 +54,8 @@ struct RecipeRule {
   std::optional<DType> cast;
   std::optional<DequantizeRule> dequantize;
 
-  // kMatch: the expression; `match_to` is what its matches become. kDrop: the
-  // glob.
+  // kMatch: a regular expression; `match_to` has the names that its matches
+  // become. kDrop: a glob.
   std::string pattern;
   std::vector<std::string> match_to;
 
@@ -64,9 +64,9 @@ struct RecipeRule {
   std::vector<std::string> from_names, stacked;
   std::vector<std::string> to_names, split;
 
-  // An error in this rule.
+  // Returns an error in this rule.
   Status Error(const std::string& why) const;
-  // The rule's error, prefixed with its number and name.
+  // Returns `status` prefixed with the rule's number and name.
   Status InContext(const Status& status) const;
 };
 

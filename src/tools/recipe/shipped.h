@@ -14,7 +14,7 @@ struct ShippedRecipe {
   std::string_view text;
 };
 
-// Sorted by name.
+// Returns the shipped recipes, sorted by name.
 std::span<const ShippedRecipe> ShippedRecipes();
 
 }  // namespace holdfast

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// The maximum bytes of one piece, and of all pieces read together.
+// The maximum sizes of one piece, and of all pieces read together.
 constexpr uint64_t kPieceBytesMax = uint64_t{4} << 20;
 constexpr uint64_t kBatchBytesMax = uint64_t{32} << 20;
 constexpr size_t kBatchPieceCountMax = 4096;
@@ -19,14 +19,14 @@ struct LeafPiece {
   const SourceStack* stack = nullptr;
   const ArrayView* target = nullptr;
   size_t array = 0;  // index of the source array
-  PlacedBox atoms;   // where they are in the target
+  PlacedBox atoms;   // their positions in the target
   Box box;           // around them, in the source array
   Array elements;    // of the box
   Box scale_box;
   Array scales;
 };
 
-// The box of scales that a box of elements needs.
+// Returns the box of scales that a box of elements needs.
 Box ScaleBox(const ScaleArrays& scales, const Shape& scale_shape,
              const Box& box) {
   if (scales.is_single) return BoxOf(scale_shape);
@@ -40,8 +40,8 @@ Box ScaleBox(const ScaleArrays& scales, const Shape& scale_shape,
   return part;
 }
 
-// Multiplies a run of elements of the last axis, which begins at index `first`;
-// `scales` has those of the run's blocks.
+// Multiplies `count` elements along the last axis, starting at index `first`,
+// by the scales of their blocks. `scales` begins with the first block's scale.
 void ScaleRow(float* row, int64_t count, int64_t first, int64_t block,
               const float* scales) {
   for (int64_t i = 0; i < count;) {
@@ -80,7 +80,7 @@ void ApplyScales(LeafPiece& piece, const ScaleArrays& of) {
   }
 }
 
-// float32 if scales must be multiplied in.
+// Returns the dtype in which elements are read: float32 if they must be scaled.
 DType ScratchDType(const SourceStack& stack) {
   return stack.scales ? DType::kFloat32 : stack.dtype;
 }
@@ -90,8 +90,8 @@ uint64_t BytesAround(const SourceStack& stack, const Box& atoms) {
   return ElementCount(box.shape) * DTypeBytes(ScratchDType(stack));
 }
 
-// The outermost source atom along which to halve the box, until it is one piece
-// of one array; the number of atoms if it already is.
+// Returns the outermost source atom along which to halve the box, or the number
+// of atoms if the box is already one piece of one array.
 size_t AtomToHalve(const SourceStack& stack, const Box& atoms,
                    uint64_t piece_bytes_max) {
   for (const size_t atom : stack.map.stacked) {
@@ -107,8 +107,9 @@ size_t AtomToHalve(const SourceStack& stack, const Box& atoms,
   return stack.map.sizes.size();
 }
 
-// The caller requests the leaf's elements, so they are rounded to its dtype
-// before any other conversion.
+// Scales a piece's elements and copies them to the target. Rounds them to the
+// leaf's dtype before a conversion to the requested dtype, as a read of the
+// leaf would.
 Status PlacePiece(LeafPiece& piece) {
   const SourceStack& stack = *piece.stack;
   if (stack.scales) ApplyScales(piece, *stack.scales);
@@ -142,7 +143,7 @@ class PieceStream {
     piece_bytes_max_ = std::min(kPieceBytesMax, batch_bytes_max_);
   }
 
-  // Cuts the box, in the order of the source, into pieces that fit.
+  // Cuts the box into pieces that fit, and adds these in the source's order.
   Status Add(const SourceStack& stack, const ArrayView& target,
              PlacedBox atoms) {
     std::vector<PlacedBox> waiting = {std::move(atoms)};

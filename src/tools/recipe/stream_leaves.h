@@ -1,6 +1,7 @@
-// Reads elements that cannot be read straight into place because they are cast
-// or scaled, or because their neighbours change. They pass through a few MiB of
-// scratch memory, in the order of the source.
+// Reads elements that cannot be read directly into the target because they are
+// cast or scaled, or because elements that are neighbors in the source are not
+// neighbors in the target. The elements pass through a few MiB of scratch
+// memory, in the source's order.
 //
 // Thread-safety: as Checkpoint::ReadInto. Errors: those of the source.
 #pragma once
@@ -18,10 +19,11 @@ namespace holdfast {
 Status ForEachAtomBoxOf(const RecipeLeaf& leaf, const Shape& origin,
                         const ArrayView& target,
                         const std::function<Status(PlacedBox)>& fn);
-// The index of the source array at these values of the numbering atoms.
+// Returns the index of the source array for the values of the numbering atoms
+// in `atoms_origin`.
 size_t ArrayNumber(const AxisMap& map, const Shape& atoms_origin);
 
-// Reads from `leaves` what the requests ask for, and adds to `stats`.
+// Serves the requests for `leaves`, and adds to `stats`.
 Status StreamLeaves(const Checkpoint& source,
                     const std::vector<RecipeLeaf>& leaves,
                     const std::vector<const ReadRequest*>& requests,

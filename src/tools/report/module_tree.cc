@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kDepthMax = 64;
 
-// The keys of a leaf; those beyond the maximum depth of a page are joined.
+// Returns a leaf's keys. Keys beyond the page's maximum depth are joined.
 std::vector<std::string> KeysOf(const LeafInfo& leaf) {
   std::vector<std::string> keys = leaf.key;
   while (keys.size() > kDepthMax) {

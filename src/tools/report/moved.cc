@@ -17,7 +17,7 @@ constexpr size_t kPairsMax = 64;
 constexpr size_t kCharactersMax = 400'000;
 
 struct NodeSum {
-  double moved = 0;  // squares, both
+  double moved = 0;  // moved, norm: sums of squares
   double norm = 0;
   bool is_known = false;
 };

@@ -1,12 +1,12 @@
-// How far the tensors of a root have moved from step to step.
+// Shows how far a root's tensors have moved from step to step.
 //
-// A strip has one character for each pair of neighbouring steps: '0' where
-// nothing moved, '-' where nothing can be compared, and 'A' to 'z' for the
-// logarithm of the relative change (LeafDrift::relative), from 1e-8 to 10. A
-// module's strip counts all of its tensors together. Only the newest pairs are
-// shown: at most 64, and no more than fit in 400,000 characters.
+// A strip has one character for each pair of neighboring steps: '0' if nothing
+// moved, '-' if nothing can be compared, and 'A' to 'z' for the logarithm of
+// the relative change (LeafDrift::relative), from 1e-8 to 10. A module's strip
+// counts all of its tensors together. Only the newest pairs are shown: at most
+// 64, and no more than fit in 400,000 characters.
 // Thread-safety: any thread. Ownership: borrows everything for the call.
-// Errors: Cancelled; a step that cannot be read has '-'.
+// Errors: Cancelled. The character for a step that cannot be read is '-'.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct Moved {
   std::vector<std::string> strips;  // by node of MakeModuleTree
 };
 
-// Takes the names of the leaves from `shown`. `cache` may be null.
+// Makes the strips for the leaves of `shown`. `cache` may be null.
 Result<Moved> WhatMoved(const Checkpoint& shown,
                         const std::vector<StepInfo>& steps,
                         const RunOptions& run, StatsCache* cache);

@@ -1,6 +1,6 @@
 // The parts of the report's page: page/page.html, and the texts that replace
-// `{{css}}` and `{{js}}` in it; `{{data}}` is the report's own data
-// (report_data.h).
+// `{{css}}` and `{{js}}` in it. The report's data (report_data.h) replace
+// `{{data}}`.
 #pragma once
 
 #include <string_view>

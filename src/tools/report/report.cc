@@ -17,7 +17,8 @@
 namespace holdfast {
 namespace {
 
-// `page` with each "{{name}}" replaced. Inserted text is not scanned again.
+// Returns `page` with each "{{name}}" replaced. Inserted text is not scanned
+// again.
 std::string Filled(
     std::string_view page,
     std::span<const std::pair<std::string_view, std::string_view>> parts) {
@@ -35,7 +36,7 @@ std::string Filled(
   }
 }
 
-// The steps of `path`, if it is a root.
+// Returns the steps of `path` if it is a root, else an empty list.
 std::vector<StepInfo> StepsOf(const std::string& path,
                               const Checkpoint& opened) {
   if (!opened.info().step || opened.info().path == path) return {};
@@ -101,8 +102,8 @@ Result<ReportResult> Make(const std::string& path,
   }
   if (cache) {
     result.cache_warning = cache->warning();
-    // The page matters more than the cache, which only makes the next one
-    // faster.
+    // A cache that cannot be written is only a warning: it would make the next
+    // report faster, but the page is complete without it.
     const Status written = cache->Write();
     if (!written.ok()) result.cache_warning = written.message();
   }

@@ -105,7 +105,8 @@ class DataWriter {
     out_ += "],";
   }
 
-  // In a script element "</script" would end it, even inside a string.
+  // Escapes '<', because "</script" would end the script element even inside a
+  // string.
   void EscapeMarkup() {
     std::string escaped;
     escaped.reserve(out_.size());

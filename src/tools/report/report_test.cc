@@ -1,5 +1,5 @@
-// Checks the data of the report's page: escaped, small, and with every kind of
-// leaf.
+// Checks the data of the report's page: that they are escaped and small, and
+// show every kind of leaf.
 #include "holdfast/tools/report.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-// The data that the page's script reads.
+// Returns the data that the page's script reads.
 Json DataOf(const std::string& html) {
   const std::string open = "type=\"application/json\">";
   const size_t begin = html.find(open) + open.size();
@@ -49,7 +49,7 @@ class ReportTest : public ::testing::Test {
   ScratchDirectory directory_;
 };
 
-// [key, children] or [key, kind, ...].
+// Returns the child with this key: [key, children] or [key, kind, ...].
 const Json& Child(const Json& module, const std::string& key) {
   for (const Json& child : module[1]) {
     if (child[0] == key) return child;
@@ -117,7 +117,7 @@ TEST_F(ReportTest, ShowsDifferencesAndSteps) {
 
 TEST_F(ReportTest, ShowsWhatMovedFromStepToStep) {
   for (int step = 1; step <= 4; ++step) {
-    // The first element of m.w: 5, 5, 10, 15.
+    // The first element of m.w is 5, 5, 10, 15.
     SaveTree("run/" + std::to_string(step),
              static_cast<float>(5 * std::max(1, step - 1)));
   }
@@ -129,7 +129,7 @@ TEST_F(ReportTest, ShowsWhatMovedFromStepToStep) {
   EXPECT_EQ(report->cache_warning, "");
   const Json data = DataOf(report->html);
   EXPECT_EQ(data["moved"]["steps"], Json({"2", "3", "4"}));
-  // The root, m, its leaves, s.
+  // The strips of the root, m, the leaves of m, and s.
   const Json& strips = data["moved"]["strips"];
   ASSERT_EQ(strips.size(), 5u);
   EXPECT_EQ(strips[0], strips[1]);

@@ -29,7 +29,7 @@ constexpr uint64_t kComparedBytesMax = uint64_t{1} << 20;
 constexpr size_t kNotesMax = 100;
 constexpr uint64_t kNodeCacheBytes = uint64_t{64} << 20;
 
-// The claim of one piece of evidence about a key.
+// A claim of one piece of evidence about a key.
 struct Claim {
   Rank rank = Rank::kFound;
   bool is_disputed = false;
@@ -60,8 +60,8 @@ struct FoundNode {
   bool ends_file = false;
 };
 
-// The directory of the database that a file belongs to: "" or
-// "ocdbt.process_0/".
+// Returns the directory of the database to which a file belongs: "" or
+// "ocdbt.process_0/", for example.
 std::string DatabaseDirectoryOf(std::string_view path) {
   const size_t slash = path.find('/');
   const std::string first(path.substr(0, slash));
@@ -108,7 +108,7 @@ class Collector {
     return ocdbt::Database::Open(evidence_.checked, directory, {});
   }
 
-  // Whether every key of the newest generation can be listed.
+  // Returns true if every key of the newest generation can be listed.
   bool ReadsAsItIs() {
     const auto database = OpenIn("");
     if (!database.ok()) {
@@ -140,11 +140,10 @@ class Collector {
     return {0, place.offset, place.byte_count};
   }
 
-  // Adds the keys of the subtree, as far as its nodes can be read.
+  // Adds the keys of the subtree at `place`, as far as its nodes can be read.
   Status Visit(const NodePlace& place, Rank rank) {
     if (cancel_ != nullptr) HF_RETURN_IF_ERROR(cancel_->Check());
-    // A node may be referred to many times; visiting it once with each prefix
-    // is enough.
+    // A node may have many references. One visit for each prefix is enough.
     if (!visited_.emplace(place.file.path, place.offset, place.prefix, rank)
              .second) {
       return Status();
@@ -215,7 +214,8 @@ class Collector {
     return Status();
   }
 
-  // A small file may describe an arbitrarily large tree.
+  // Limits the number of keys and nodes, because a small file may describe an
+  // arbitrarily large tree.
   Status CheckBounds() const {
     const uint64_t key_bytes_max =
         ocdbt::kExpansionBytesFree + ocdbt::kExpansionRatioMax * entries_max_;
@@ -332,7 +332,8 @@ class Collector {
     });
   }
 
-  // Whether the key belongs to a known array: "a.b/.zarray", "a.b/c/0/1".
+  // Returns true if the key belongs to a known array, as "a.b/.zarray" and
+  // "a.b/c/0/1" belong to "a.b".
   bool NamesAnArray(std::string_view key) const {
     if (names_.contains("")) return true;
     for (size_t slash = key.find('/'); slash != key.npos;

@@ -1,15 +1,15 @@
 // Rebuilds a damaged database from its remains.
 //
 // Evidence, best first: the newest generation that the database's own manifest
-// names, as far as its nodes can be read; the databases of the processes
+// names, as far as its nodes can be read; the processes' databases
 // (`ocdbt.process_N`) from which it was merged; and unreferenced nodes that a
 // scan of all data files finds. A key gets its value from the best evidence for
-// it. If equally good evidence is contradictory, the key is left out, because
-// it is unknown which value is newer.
+// it. If pieces of equally good evidence contradict each other, the key is left
+// out, because it is unknown which value is newer.
 // The keys of a node below a lost root lack the common prefix that the root
 // stored. So a node found by the scan is treated as a root only if its keys
-// name known arrays; if no arrays are known, only if it is where a writer would
-// have put a root: at the end of a data file.
+// name known arrays. If no arrays are known, it is treated as a root only at
+// the end of a data file, where a writer puts the root.
 //
 // Thread-safety: one thread per call. Units: bytes. Memory: all keys, and all
 // values that are stored inline. Ownership: borrows the stores for the call.
@@ -33,8 +33,8 @@ namespace holdfast {
 
 struct DatabaseEvidence {
   Store* files = nullptr;  // the item's directory, as it is
-  // The same directory, but only with nodes as they were saved (CheckedStore);
-  // or equal to `files`.
+  // The same directory, but reads fail for nodes that differ from what was
+  // saved (CheckedStore). May be equal to `files`.
   Store* checked = nullptr;
   // Names of the item's arrays; empty if they are not known.
   std::vector<std::string> array_names;

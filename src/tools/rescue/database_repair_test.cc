@@ -29,7 +29,7 @@ struct NodeExtent {
 
 using Paths = std::map<std::string, std::vector<NodeExtent>>;
 
-// Visits the nodes on the path to each key, root first.
+// Adds to `paths` the nodes on the path to each key, root first.
 void WalkNodes(Store& store, const DataFile& file, uint64_t offset,
                uint64_t byte_count, const std::string& implied,
                std::vector<NodeExtent> way, Paths& paths) {
@@ -60,7 +60,8 @@ Paths PathsOf(Store& store, const std::string& directory) {
   return paths;
 }
 
-// The keys and values of a repaired database, read through the old data files.
+// Returns the keys and values of a repaired database. The values may be in the
+// old data files.
 Items RepairedItems(const RepairedDatabase& repaired, MemoryStore& files) {
   auto all = ocdbt::StoreOf(ocdbt::Contents(files));
   if (repaired.files == nullptr) return {};
@@ -122,7 +123,7 @@ class RandomDatabase {
     }
   }
 
-  // Flips bits, truncates and removes.
+  // Flips bits of random files, and truncates or removes files.
   void Damage() {
     for (size_t i = 1 + random_() % 3; i > 0; --i) {
       Items files = ocdbt::Contents(store_);
@@ -155,7 +156,7 @@ class RandomDatabase {
     });
   }
 
-  // Whether some database leads to the key through intact nodes only.
+  // Returns true if some database leads to the key through intact nodes only.
   bool IsReachable(const std::string& key) const {
     return std::ranges::any_of(paths_, [&](const auto& database) {
       const auto way = database.second.find(key);
@@ -214,7 +215,7 @@ TEST(DatabaseRepairTest, FindsEveryKeyThatWholeNodesLeadTo) {
     for (const auto& [key, value] : got) {
       const auto want = database.all().find(key);
       ASSERT_NE(want, database.all().end()) << key;
-      // A value may be damaged; other checks detect that.
+      // A value may be damaged; other code detects that.
       if (value.size() != want->second.size()) {
         EXPECT_EQ(value, "unreadable") << key;
       }
@@ -264,7 +265,7 @@ TEST(DatabaseRepairTest, TheNewestGenerationOfTheManifestCounts) {
   const ocdbt::AppendEntry entry = ocdbt::BorrowEntry(key, "new");
   ASSERT_TRUE(ocdbt::AppendEntries(&store, "", {&entry, 1}, options).ok());
   EXPECT_FALSE(RepairDatabase({&store, &store, {}})->has_value());
-  // Without the manifest nothing says which of the two is newer.
+  // Without the manifest, nothing says which of the two values is newer.
   ASSERT_TRUE(store.Delete("manifest.ocdbt").ok());
   const auto repaired = RepairDatabase({&store, &store, {}});
   ASSERT_TRUE(repaired.ok() && repaired->has_value());
@@ -275,11 +276,11 @@ TEST(DatabaseRepairTest, TheNewestGenerationOfTheManifestCounts) {
   EXPECT_THAT((*repaired)->notes, Contains(HasSubstr("has two values")));
 }
 
-// Nodes may refer to each other in any way; the size of the files limits the
-// number of keys.
+// Nodes may refer to each other in any way, so the number of keys is limited by
+// the size of the files.
 TEST(DatabaseRepairTest, ATreeThatIsLargerThanItsFilesIsRefused) {
   for (const bool has_leaf : {true, false}) {
-    // Each level refers many times to the one below, with different prefixes.
+    // Each level refers many times to the level below, with different prefixes.
     MemoryStore store;
     std::string file;
     const auto add = [&](const Bytes& body) {

@@ -16,8 +16,8 @@
 namespace holdfast {
 namespace {
 
-// The names that a damage report may mean: with several items, reports use the
-// leaf names within the item.
+// Returns the leaf names that a damage report may mean. If there are several
+// items, a report may use the leaf's name within its item.
 std::vector<std::string> NamesMeant(const Damage& damage,
                                     const CheckpointInfo& info) {
   std::vector<std::string> names;
@@ -32,7 +32,8 @@ std::vector<std::string> NamesMeant(const Damage& damage,
   return names;
 }
 
-// Finds where the elements begin, if they are stored unchanged in a file.
+// Sets the verdict's file and offset to the start of the leaf's elements, if a
+// file stores them unchanged.
 void FindPlace(const Checkpoint& checkpoint, size_t leaf, Verdict& verdict) {
   const Result<LeafExtents> found = ExtentsOf(checkpoint, leaf);
   if (!found.ok() || !found->why_not.empty() || found->extents.empty()) return;
@@ -44,7 +45,8 @@ Status TextStatus(const Checkpoint& checkpoint, size_t leaf) {
   HF_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(leaf));
   if (checkpoint.leaves()[leaf].kind != ValueKind::kObject) return Status();
   const Status parsed = ReadTorchFile(text).status();
-  // A pickle that calls a forbidden function cannot be written either.
+  // A pickle that calls a forbidden function counts as damaged, because the
+  // rescued checkpoint cannot store it.
   return parsed.code() == StatusCode::kPermissionDenied
              ? DataLossError(std::string(parsed.message()))
              : parsed;
@@ -80,7 +82,7 @@ Result<std::vector<Verdict>> JudgeOrbax(const Checkpoint& checkpoint,
       if (found == numbers.end()) continue;
       is_of_leaf = true;
       Verdict& verdict = verdicts[found->second];
-      // The first piece of damage is enough.
+      // The verdict keeps the first damage with a file.
       if (verdict.file.empty()) {
         verdict = {damage.status, damage.file, damage.offset, true};
       }

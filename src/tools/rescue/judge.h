@@ -1,8 +1,8 @@
-// Judges which leaves of an opened checkpoint are intact, by reading every byte
-// of them and checking everything that their format can check.
+// Judges which leaves of an opened checkpoint are intact. Reads every byte of
+// each leaf, and checks all that its format can check.
 //
 // Thread-safety: one call per checkpoint. Units: bytes.
-// Errors: failures other than damage (IsDamage), which say nothing about the
+// Errors: failures other than damage (IsDamage). These say nothing about the
 // bytes.
 #pragma once
 
@@ -16,7 +16,8 @@
 
 namespace holdfast {
 
-// Says what is wrong with a leaf; ok if it is intact.
+// The verdict about a leaf. `status` says what is wrong, and is ok for an
+// intact leaf.
 struct Verdict {
   Status status;
   std::string file;  // below the checkpoint, or its full path; may be empty

@@ -34,7 +34,8 @@ class Scanner {
       HF_ASSIGN_OR_RETURN(const Bytes block, Read(begin, count));
       HF_RETURN_IF_ERROR(ScanBlock(begin, block.view()));
       if (begin + count == file_bytes_) break;
-      // A header that crosses the border is examined in the next block.
+      // The next block begins early enough to contain a header that crosses the
+      // border.
       begin = std::max(next_, begin + count - (kNodeHeadBytes - 1));
     }
     return std::move(nodes_);
@@ -77,8 +78,8 @@ class Scanner {
     return ScannedNode{kind, offset, byte_count};
   }
 
-  // Computes the CRC, within a limit: a hostile file may contain any number of
-  // bytes that only look like the header of a node.
+  // Returns true if the node's CRC is right. The bytes read for this are
+  // limited, because a hostile file may contain any number of false headers.
   Result<bool> HasGoodCrc(const ScannedNode& node) {
     if (node.byte_count > crc_bytes_left_) return false;
     crc_bytes_left_ -= node.byte_count;

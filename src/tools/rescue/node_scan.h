@@ -28,8 +28,8 @@ struct ScannedNode {
   bool operator==(const ScannedNode&) const = default;
 };
 
-// Returns the B+tree nodes and version tree nodes with valid checksums, by
-// offset, none inside another. `file_bytes` is the file's size.
+// Returns the B+tree nodes and version tree nodes with valid checksums, sorted
+// by offset. They do not overlap. `file_bytes` is the file's size.
 Result<std::vector<ScannedNode>> ScanForNodes(
     Store& store, const std::string& file, uint64_t file_bytes,
     const CancelToken* cancel = nullptr);

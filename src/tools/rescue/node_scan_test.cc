@@ -28,7 +28,7 @@ std::vector<ScannedNode> Scan(const std::string& file) {
   return nodes.ok() ? *nodes : std::vector<ScannedNode>();
 }
 
-// Looks at every offset.
+// Scans by trying every offset.
 std::vector<ScannedNode> SlowScan(const std::string& file) {
   std::vector<ScannedNode> nodes;
   for (size_t at = 0; at + 16 <= file.size();) {
@@ -59,7 +59,8 @@ TEST(NodeScanTest, FindsWhatALookAtEveryOffsetFinds) {
           NodeObject(random() % 3 == 0 ? ObjectKind::kVersionTreeNode
                                        : ObjectKind::kBtreeNode,
                      random() % 300, random);
-      // A value, a node, or a damaged or truncated node.
+      // Append a node, a node with a flipped bit, or a truncated node, and then
+      // some bytes.
       if (!is_node) part[random() % part.size()] ^= 1 << random() % 8;
       if (random() % 8 == 0) part.resize(random() % part.size());
       file += part;
@@ -91,8 +92,8 @@ TEST(NodeScanTest, FindsNodesAcrossTheBordersOfBlocks) {
   EXPECT_EQ(Scan("value" + large + small), want);
 }
 
-// Each head claims the complete rest of the file; the bytes that are summed are
-// limited, and so is the time.
+// Each false header claims the complete rest of the file. The bytes that are
+// summed are limited, and so is the time.
 TEST(NodeScanTest, ReadsAFileOfFalseHeadsAFewTimesAtMost) {
   std::string file;
   for (int i = 0; i < 20000; ++i) {

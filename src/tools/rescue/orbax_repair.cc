@@ -36,7 +36,8 @@ bool IsZarrFile(std::string_view path) {
   return std::ranges::find(kZarrFiles, path) != std::end(kZarrFiles);
 }
 
-// "state." for "state/"; "" for the root.
+// Returns the prefix of the item's leaf names: "state." for "state/", "" for
+// the root.
 std::string NamePrefixOf(const std::string& directory) {
   std::string name = directory;
   if (!name.empty()) name.back() = '.';
@@ -85,8 +86,9 @@ class OrbaxRepairer {
     Note(PathText(path) + " is left aside: " + std::string(why.message()));
   }
 
-  // Hides the damaged lists. This comes first, because the other repairs
-  // consult the lists, and readers look for the lists that the markers mention.
+  // Hides damaged lists, and removes hidden lists from the markers that mention
+  // them, because readers would look for them. This comes first, because the
+  // other repairs consult the lists.
   void HideDamagedLists() {
     for (const std::string& path : files_->Below("")) {
       const std::string directory = DirectoryOfPath(path);
@@ -115,13 +117,14 @@ class OrbaxRepairer {
       Note(PathText(list) + " is gone: " + PathText(path) +
            " says that the checkpoint was saved with it");
     }
-    // Makes the marker no longer mention the list.
+    // Remove the list's mention from the marker.
     const std::string_view first_line =
         text->view().substr(0, text->view().find('\n'));
     files_->Put(path, Bytes(std::string(first_line)));
   }
 
-  // Restores the final names of items whose save was unfinished.
+  // Gives items with temporary names, whose save was unfinished, their final
+  // names.
   void RenameUnfinished() {
     std::map<std::string, std::string> renames;
     for (const auto& [path, file] : files_->files()) {
@@ -143,7 +146,7 @@ class OrbaxRepairer {
     }
   }
 
-  // The directories that contain trees of arrays.
+  // Returns the directories that contain trees of arrays.
   std::set<std::string> ItemDirectories() const {
     std::set<std::string> found;
     std::set<std::string> of_zarr;
@@ -170,7 +173,7 @@ class OrbaxRepairer {
 
   static void AddDatabaseOf(const std::string& path,
                             std::set<std::string>& found) {
-    // The item's directory is above the first of these names.
+    // The first of these names in the path is directly in the item's directory.
     for (size_t begin = 0; begin < path.size();) {
       const size_t slash = std::min(path.find('/', begin), path.size());
       const std::string name = path.substr(begin, slash - begin);
@@ -227,8 +230,9 @@ class OrbaxRepairer {
     }
   }
 
-  // Bare arrays are opened together, so a single one that cannot be opened
-  // would hide the others.
+  // Hides bare arrays whose metadata have changed. Bare arrays are opened
+  // together, so a single array that cannot be opened would make all others
+  // unreadable.
   void HideChangedArrays(const std::string& directory,
                          const DigestIndex& list) {
     for (const FileDigest& row : list.files()) {
@@ -244,7 +248,7 @@ class OrbaxRepairer {
     }
   }
 
-  // Ok if the file does not exist.
+  // Compares a file with its checksum. Returns ok if the file does not exist.
   Status CheckListed(const std::string& directory, const FileDigest& row) {
     if (!files_->Has(directory + row.path)) return Status();
     const auto store = RepairedFiles::StoreOf(files_, directory);
@@ -254,7 +258,8 @@ class OrbaxRepairer {
                     : sum.status();
   }
 
-  // Metadata that differ from what was saved cannot be trusted.
+  // Hides metadata that differ from what was saved, because they cannot be
+  // trusted.
   void HideChanged(const std::string& directory, const DigestIndex& list) {
     for (const FileDigest& row : list.files()) {
       const bool is_metadata =
@@ -267,8 +272,8 @@ class OrbaxRepairer {
     }
   }
 
-  // A truncated file is given its old length, with a hole, so that the values
-  // before the hole can be read.
+  // Gives truncated files their old lengths, with holes, so that the values
+  // before the holes can be read.
   void AddHoles(const std::string& directory, const DigestIndex& list) {
     for (const ValueDigest& row : list.values()) {
       const auto file = files_->files().find(directory + row.path);
@@ -304,7 +309,7 @@ class OrbaxRepairer {
     return parsed.ok();
   }
 
-  // The names of the item's arrays, as far as any file records them.
+  // Returns the names of the item's arrays, as far as any file records them.
   std::vector<std::string> NamesOf(const std::string& directory,
                                    const std::optional<TreeMetadata>& tree) {
     std::vector<std::string> names;
@@ -320,7 +325,7 @@ class OrbaxRepairer {
       if (!text.ok()) continue;
       const auto records = ParseArrayMetadatas(text->view());
       if (!records.ok()) {
-        // Only the kinds of keys depend on it.
+        // The file matters only for the kinds of keys.
         HideDamaged(path, records.status());
         continue;
       }
@@ -347,8 +352,8 @@ class OrbaxRepairer {
     return std::ranges::any_of(files_->Below(directory), IsZarrFile);
   }
 
-  // Without `_METADATA` an item is opened by its arrays, once no file says that
-  // it is more.
+  // Makes readers open an item without `_METADATA` as bare arrays: hides the
+  // files that mark it as a tree.
   void SeeAsBareArrays(const std::string& directory,
                        const std::vector<std::string>& names, bool has_arrays) {
     if (!has_arrays) return;
@@ -372,8 +377,8 @@ class OrbaxRepairer {
     files_->Hide(directory + std::string(kCommitMarkerFile));
   }
 
-  // Strings are stored in a separate file, and only `_METADATA` names their
-  // leaves.
+  // Reports the item's strings as lost. They are stored in a separate file, and
+  // without `_METADATA` no reader connects them with leaves.
   void ExpectStrings(const std::string& directory) {
     const std::string path = directory + std::string(kStringsFile);
     if (!files_->Has(path)) return;
@@ -382,9 +387,9 @@ class OrbaxRepairer {
     const auto strings = ParseStringsFile(text->view());
     if (!strings.ok()) return;
     for (const auto& [name, value] : *strings) {
-      repairs_.lost.push_back({NamePrefixOf(directory) + name, path,
-                               std::nullopt,
-                               "it is a text, and _METADATA is gone", false});
+      repairs_.lost.push_back(
+          {NamePrefixOf(directory) + name, path, std::nullopt,
+           "it is a string, and _METADATA is missing", false});
     }
   }
 
@@ -416,7 +421,8 @@ class OrbaxRepairer {
         });
   }
 
-  // Makes the checkpoint count as committed, with the items that exist.
+  // Changes the checkpoint's metadata, so that it counts as committed and names
+  // only items that exist.
   void RepairCheckpointMetadata() {
     const std::string path(kCheckpointMetadataFile);
     if (!files_->Has(path)) return;
@@ -446,7 +452,7 @@ class OrbaxRepairer {
     }
   }
 
-  // A marker by itself does not make an item.
+  // Returns true if the directory has no files except a commit marker.
   bool HoldsNothing(const std::string& directory) const {
     return std::ranges::all_of(
         files_->Below(directory), [&](const std::string& path) {
@@ -470,8 +476,8 @@ class OrbaxRepairer {
            }) > 0;
   }
 
-  // Removes hidden and replaced files from the lists. Lists further down are
-  // repaired first, because the lists above contain them.
+  // Removes hidden and replaced files from the lists. Repairs the lists of
+  // inner directories first, because the lists above contain them.
   void RepairLists() {
     std::vector<std::string> paths;
     for (const auto& [path, file] : files_->files()) {

@@ -14,13 +14,13 @@
 namespace holdfast {
 namespace {
 
-// The key of the checkpoint, which is the topmost one.
+// The key of the checkpoint in the bucket.
 constexpr std::string_view kRootKey = "checkpoint";
 constexpr std::string_view kRootPrefix = "checkpoint/";
 constexpr std::string_view kPlaceRoot = "rescue://checkpoint/";
 constexpr std::string_view kVersion = "1";
 
-// The final name of the directory, once the save is complete.
+// Returns the name that the directory has once the save is complete.
 std::string FinalNameOf(const std::string& name) {
   if (const auto final_name = FinalName(name)) {
     if (!final_name->empty()) return *final_name;
@@ -204,7 +204,7 @@ Result<GetResult> RepairedFiles::GetOne(const GetRequest& request) {
     HF_RETURN_IF_ERROR(Fill(file, request.key, range.offset, request.target));
     return result;
   }
-  // A hole takes no memory.
+  // Fail before memory for the hole is allocated.
   if (range.offset + range.byte_count > file.kept_bytes + file.tail.size()) {
     return HoleError(file, request.key, range.offset);
   }

@@ -1,11 +1,11 @@
-// RepairedFiles: the files of a checkpoint as a read-only bucket in which some
-// are hidden, replaced, renamed or truncated, so that the readers of intact
-// checkpoints can read what is left of a damaged one.
+// RepairedFiles: a read-only bucket of a damaged checkpoint's files, some of
+// them hidden, replaced, renamed or truncated, so that the readers of intact
+// checkpoints can read the rest.
 //
 // The source is listed once and never written to. A file consists of the first
 // bytes of a source file, then bytes from memory, then a hole if the file is
 // longer according to its own header. Reading the hole is DataLoss.
-// Thread-safety: edit on one thread, before others read; then any thread.
+// Thread-safety: edit on one thread. After the last edit, any thread may read.
 // Ownership: shares the source's store. Units: bytes.
 // Errors: those of the source's store and of Bucket; writes are Unimplemented.
 #pragma once
@@ -35,34 +35,35 @@ class RepairedFiles final : public ReadOnlyBucket {
   // By path below the directory.
   using Files = std::map<std::string, File, std::less<>>;
 
-  // The files of a directory, or just a single file.
+  // Lists a directory's files, or takes a single file.
   static Result<std::shared_ptr<RepairedFiles>> Of(const Place& source);
 
   const Files& files() const { return files_; }
   bool Has(std::string_view path) const { return files_.contains(path); }
-  // Files whose paths begin with `prefix`.
+  // Returns the paths that begin with `prefix`.
   std::vector<std::string> Below(std::string_view prefix) const;
-  // Whether anything was edited, or the source's own name marks it as
-  // unfinished.
+  // Returns true if anything was edited, or if the source's own name marks the
+  // checkpoint as unfinished.
   bool is_edited() const { return is_edited_; }
 
   // Hides a path; returns false if it does not exist.
   bool Hide(const std::string& path);
   void HideBelow(const std::string& prefix);
-  // Whether the content was replaced by Put.
+  // Returns true if Put has replaced the content.
   bool IsReplaced(const std::string& path) const;
   // Adds a file, or replaces one.
   void Put(const std::string& path, Bytes bytes);
-  // Makes the file its first `kept_bytes`, then `tail`, then a hole up to
-  // `byte_count`. REQUIRES: the file exists and was not edited.
+  // Changes the file to its first `kept_bytes`, followed by `tail` and a hole
+  // up to `byte_count`. REQUIRES: the file exists and was not edited.
   void Patch(const std::string& path, uint64_t kept_bytes, Bytes tail,
              uint64_t byte_count);
   // REQUIRES: both end in '/'.
   void RenameDirectory(const std::string& from, const std::string& to);
 
-  // The place from which to open the checkpoint; it shares this object.
+  // Returns the place from which to open the checkpoint. The place shares
+  // `files`.
   static Place PlaceOf(const std::shared_ptr<RepairedFiles>& files);
-  // The store of the files below `directory` ("" or ending in '/').
+  // Returns a store of the files below `directory` ("" or ending in '/').
   static std::shared_ptr<Store> StoreOf(
       const std::shared_ptr<RepairedFiles>& files,
       const std::string& directory = "");

@@ -1,10 +1,10 @@
 // Repairs: edits the files of a damaged checkpoint, through RepairedFiles, so
-// that the readers of intact checkpoints can open it. Nothing is invented: what
-// cannot be trusted is hidden, and reported.
+// that the readers of intact checkpoints can open it. Nothing is invented:
+// files that cannot be trusted are hidden and reported.
 //
 // - Orbax: names of unfinished saves, metadata that do not parse or differ from
-//   their checksums, databases (database_repair.h), lists of checksums, which
-//   then no longer cover what was hidden or replaced.
+//   their checksums, databases (database_repair.h), and lists of checksums
+//   (hidden and replaced files are removed from them).
 // - safetensors: files that are shorter than their header says; indexes that
 //   name missing files.
 // - zip archives (npz, torch.save) without their directory.
@@ -27,7 +27,7 @@
 namespace holdfast {
 
 struct Repairs {
-  std::vector<LostLeaf> lost;  // no reader will see them
+  std::vector<LostLeaf> lost;  // that no reader will list
   std::vector<std::string> notes;
   // Names of leaves that must have existed.
   std::set<std::string> expected_names;

@@ -30,13 +30,10 @@
 namespace holdfast {
 namespace {
 
-// For the target's custom metadata: which leaves come from another step, and
-// which are lost.
-
 using Opened = std::shared_ptr<const Checkpoint>;
 
-// Whether the fill's leaf has the kind of the lost one, as far as that is
-// known.
+// Returns true if the fill's leaf fits the lost leaf: equal shape and dtype, as
+// far as these are known.
 bool Fits(const LeafInfo& fill, const LeafInfo* lost) {
   if (lost == nullptr) return true;
   if (HasElements(lost->kind) != HasElements(fill.kind)) return false;
@@ -63,7 +60,7 @@ class Rescuer {
   }
 
  private:
-  // 1. Which parts can be opened.
+  // 1. Open what can be opened.
 
   Status OpenSource() {
     const Place target = Place(target_path_).Absolute();
@@ -87,8 +84,8 @@ class Rescuer {
     return CheckIsNoDelta();
   }
 
-  // Deltas and views depend on files elsewhere, which can be found only from
-  // their own place.
+  // Opens a delta or view directly, because the files elsewhere that it needs
+  // can be found only from its own place. Returns false for any other source.
   bool OpenChain() {
     auto opened = OpenPlace(place_, open_);
     if (!opened.ok()) return false;
@@ -99,7 +96,8 @@ class Rescuer {
     return true;
   }
 
-  // The files of a damaged item may look like steps ("ocdbt.process_0").
+  // Refuses a root of steps. A damaged item's directories may look like steps
+  // ("ocdbt.process_0"), but do not make it a root.
   Status CheckIsNoRoot() {
     const bool is_item =
         std::ranges::any_of(files_->files(), [](const auto& file) {
@@ -124,7 +122,8 @@ class Rescuer {
     auto opened = OpenPlace(SeenPlace(), open_);
     first_failure_ = opened.status();
     if (!opened.ok() && HideLostItems()) {
-      // The record of the checkpoint lists them.
+      // Repair again, because the checkpoint's metadata list the items now
+      // hidden.
       HF_RETURN_IF_ERROR(RepairOrbax(files_, &run_.cancel(), repairs_));
       opened = OpenPlace(SeenPlace(), open_);
     }
@@ -155,8 +154,9 @@ class Rescuer {
                              "dtypes that their files give them");
   }
 
-  // Hides files without which the contents can still be read: an index of
-  // shards, and the documents that give Megatron's arrays their structure.
+  // Hides files that are not needed to read the contents: an index of shards,
+  // and the documents that give Megatron's arrays their structure. Returns true
+  // if there were any.
   bool HideHeads() {
     bool has_hidden = false;
     for (const std::string& path : files_->Below("")) {
@@ -167,7 +167,7 @@ class Rescuer {
     return has_hidden;
   }
 
-  // Hides the items of a composite that cannot be opened; returns whether there
+  // Hides the items of a composite that cannot be opened. Returns true if there
   // were any.
   bool HideLostItems() {
     const auto found = FindCheckpoint(RepairedFiles::PlaceOf(files_), open_);
@@ -184,8 +184,8 @@ class Rescuer {
     return has_hidden;
   }
 
-  // Without its `_METADATA`, or without its base, a delta's encoded differences
-  // look like arrays.
+  // Refuses a delta without its `_METADATA` or its base: its encoded
+  // differences would be taken for arrays.
   Status CheckIsNoDelta() const {
     const bool has_tree = checkpoint_->info().has_tree_metadata;
     if (has_tree && open_.use_sidecar) return Status();
@@ -199,7 +199,8 @@ class Rescuer {
     return Status();
   }
 
-  // A base that was moved is not damage.
+  // Returns the error for a delta whose base cannot be read. A base that was
+  // moved is not damage, so the error advises to put it back.
   Status NoBaseError() const {
     const Status error = NothingError(first_failure_);
     if (first_failure_.code() != StatusCode::kNotFound) return error;
@@ -219,7 +220,8 @@ class Rescuer {
     return files_ == nullptr ? text : files_->WithSourcePath(std::move(text));
   }
 
-  // Shortens the name of a file that is given by its full path.
+  // Returns a file's path relative to the checkpoint or its parent, or the full
+  // path if it is elsewhere.
   std::string Relative(const std::string& file) const {
     const std::string path = Plain(file);
     for (const std::string& above : {place_.path(), place_.parent().path()}) {
@@ -228,7 +230,7 @@ class Rescuer {
     return path;
   }
 
-  // 2. Which of its parts are intact.
+  // 2. Judge which leaves are intact.
 
   Status JudgeSource() {
     std::vector<size_t> all(checkpoint_->leaves().size());
@@ -256,7 +258,7 @@ class Rescuer {
     return Status();
   }
 
-  // 3. The plan: where each leaf comes from, or why it is lost.
+  // 3. Choose where each leaf comes from, or say why it is lost.
 
   Status Choose() {
     parts_.push_back(checkpoint_);
@@ -300,7 +302,7 @@ class Rescuer {
     }
   }
 
-  // 4. Fill in the lost parts from a neighbouring step.
+  // 4. Fill in the lost leaves from another step.
 
   Status Fill() {
     HF_ASSIGN_OR_RETURN(Opened fill, Open(options_.fill));
@@ -318,7 +320,7 @@ class Rescuer {
       const LeafInfo* lost = known == lost_leaf_.end()
                                  ? nullptr
                                  : &checkpoint_->leaves()[known->second];
-      // A member whose own header is damaged has no known kind.
+      // The kind of an npz member whose own header is damaged is unknown.
       const bool is_told =
           lost != nullptr &&
           (lost->problem.ok() || checkpoint_->info().format != "npz");
@@ -348,7 +350,8 @@ class Rescuer {
     return Status();
   }
 
-  // If leaves are named after arrays, the neighbour also provides the tree.
+  // Adds as lost all leaves that only the fill has. The source's leaves are
+  // named after their arrays, so they also get the fill's keys.
   void AddUnknownLosses(const Checkpoint& fill,
                         const std::map<std::string, size_t>& numbers) {
     std::set<std::string> known;
@@ -369,15 +372,15 @@ class Rescuer {
     }
   }
 
-  // 5. The new step.
+  // 5. Write the new step.
 
   Status Write() {
     if (options_.run.cancel != nullptr) {
       HF_RETURN_IF_ERROR(run_.cancel().Check());
     }
     Result<ConvertResult> written = ConvertChosen();
-    // Everything that could be opened is a tree, whatever handler is recorded
-    // for it.
+    // Try again without the recorded handlers: everything that could be opened
+    // is a tree.
     if (written.status().code() == StatusCode::kUnimplemented) {
       keeps_handlers_ = false;
       written = ConvertChosen();
@@ -406,12 +409,12 @@ class Rescuer {
     convert.random_hex = options_.random_hex;
     convert.copies_of = {place_.path()};
     if (!options_.fill.empty()) convert.copies_of.push_back(options_.fill);
-    convert.part_bytes = 0;  // a failed rescue leaves nothing behind
+    convert.part_bytes = 0;  // so a failed rescue leaves no files
     return ConvertFrom(rescued, target_path_, convert);
   }
 
-  // Drops leaves that could be read when they were judged, but that the
-  // conversion cannot read.
+  // Drops leaves that could be read when they were judged, but that can no
+  // longer be read.
   Status DropUnreadable(const Status& why) {
     std::vector<size_t> leaves;
     for (const JoinedLeaf& leaf : chosen_) {

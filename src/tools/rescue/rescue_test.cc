@@ -121,7 +121,7 @@ TEST_F(RescueTest, ADatabaseWithoutItsManifest) {
   EXPECT_FALSE(fs::exists(source + "/manifest.ocdbt"));
 }
 
-// The databases of the processes also have the keys.
+// The processes' databases have the keys, too.
 TEST_F(RescueTest, AMergedDatabaseOfWhichOnlyThoseOfTheProcessesAreLeft) {
   const std::string source = Put("a");
   fs::remove(source + "/manifest.ocdbt");
@@ -156,8 +156,8 @@ TEST_F(RescueTest, AnUnfinishedSaveWithoutOneChunk) {
               HasSubstr(R"("lost": ["params.w"])"));
 }
 
-// zarr reads an absent chunk as the fill value; if no intact file says that its
-// writer left it out, it is lost.
+// zarr reads an absent chunk as the fill value. But unless an intact file says
+// that the writer left the chunk out, it is lost.
 TEST_F(RescueTest, AnAbsentChunkIsNoFillValue) {
   SaveOptions options;
   options.use_ocdbt = false;
@@ -190,7 +190,7 @@ TEST_F(RescueTest, WhatIsLostIsTakenFromANeighbour) {
 
 TEST_F(RescueTest, ACutSafetensorsFile) {
   const std::string source = As(Format::kSafetensors, "m.safetensors");
-  // The last tensor is the largest one.
+  // The last tensor is the largest.
   Cut(source, fs::file_size(source) - 1);
   const RescueResult result = Rescued(source);
   EXPECT_EQ(result.lost.size(), 1u);
@@ -205,15 +205,15 @@ TEST_F(RescueTest, AnArchiveWithoutItsDirectory) {
   RescueResult result = Rescued(source);
   EXPECT_THAT(Lost(result), IsEmpty());
   EXPECT_FALSE(result.names_are_known);
-  // Also cut in the middle of a member; the tree, which comes last, is lost,
-  // too.
+  // Cut the file in the middle of a member. The tree, which comes last, is
+  // lost, too.
   Cut(source, whole.find("params.w.npy") + 200);
   result = Rescued(source);
   EXPECT_THAT(Lost(result), ElementsAre("params.w"));
   EXPECT_THAT(result.lost[0].reason, HasSubstr("ends behind the end"));
 }
 
-// This once caused an endless loop.
+// The scan must go on after such a member, and not loop.
 TEST_F(RescueTest, AnArchiveWhoseMemberContradictsItsOwnSize) {
   const std::string source = As(Format::kNpz, "m.npz");
   std::string bytes = ReadTestFile(source);
@@ -223,8 +223,8 @@ TEST_F(RescueTest, AnArchiveWhoseMemberContradictsItsOwnSize) {
   EXPECT_THAT(Lost(Rescued(source)), ElementsAre("params.b"));
 }
 
-// Reads the elements of an array in memory with a custom reader, so that all
-// ranks write some of its chunks.
+// Supplies the elements of an array in memory. Because it is a custom reader,
+// all ranks write some of the chunks.
 class NumbersReader : public ArrayReader {
  public:
   explicit NumbersReader(Array array) : array_(std::move(array)) {}
@@ -248,7 +248,7 @@ Tree SharedTree() {
   return Tree::Dict(std::move(leaves));
 }
 
-// The names of the arrays that have a value below `directory`.
+// Returns the names of the arrays that have a value below `directory`.
 std::set<std::string> ArraysIn(const std::string& source,
                                const std::string& directory) {
   std::set<std::string> names;
@@ -364,8 +364,8 @@ TEST_F(RescueTest, AnothersChunkIsNotTaken) {
   }
 }
 
-// Without its list nothing shows that a raw tensor has changed, so the result
-// does not call it intact.
+// Without its list, nothing shows that a raw tensor has changed. So the result
+// does not call the tensor intact.
 TEST_F(RescueTest, WhatCannotBeCheckedIsSaid) {
   const auto flip = [](const std::string& path, uint64_t offset) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);

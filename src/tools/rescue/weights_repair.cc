@@ -18,10 +18,11 @@
 namespace holdfast {
 namespace {
 
-// A limit, since a name may contain any number.
+// The largest believable number of shards in a file's name.
 constexpr size_t kShardCountMax = 100'000;
 
-// The end of the data according to the header; 0 for a malformed header.
+// Returns the end of the data according to the header, or 0 for a malformed
+// header.
 uint64_t ClaimedDataBytes(std::string_view json) {
   const auto header = nlohmann::json::parse(json, nullptr, false);
   uint64_t end = 0;
@@ -38,7 +39,8 @@ uint64_t ClaimedDataBytes(std::string_view json) {
   return end;
 }
 
-// The size of a file according to its own header, which must be valid.
+// Returns a file's size according to its own header. Fails if the header is
+// damaged.
 Result<uint64_t> ClaimedFileBytes(Store& store, const std::string& path,
                                   uint64_t file_bytes) {
   HF_ASSIGN_OR_RETURN(
@@ -82,8 +84,9 @@ class WeightsRepairer {
     return ReplaceMissingShards(!has_index || !repairs_.names_are_known);
   }
 
-  // "model-00001-of-00003.safetensors" implies that there were three files. An
-  // empty file replaces a missing one, so that the others can be opened.
+  // Replaces each missing shard by an empty file, so that the others can be
+  // opened. A name such as "model-00001-of-00003.safetensors" says that there
+  // were three shards.
   Status ReplaceMissingShards(bool is_news) {
     std::vector<std::string> names, all;
     for (const std::string& path : files_->Below("")) {
@@ -121,7 +124,8 @@ class WeightsRepairer {
     if (!want.ok()) {
       damaged_[path] = want.status().WithContext(TextOf(path));
       files_->Hide(path);
-      // The index names the tensors of this file.
+      // The leaf's name is empty for now; the index names the tensors of this
+      // file.
       repairs_.lost.push_back(
           {"", path, 0, std::string(want.status().message()), false});
       return;
@@ -155,7 +159,8 @@ class WeightsRepairer {
     if (gone.empty()) return;
     left.metadata = index->metadata;
     NoteGone(*index, gone, left);
-    // Its missing files now appear as lost leaves.
+    // The tensors of missing files are now listed as lost, so the entries for
+    // the files themselves are removed.
     std::erase_if(repairs_.lost,
                   [](const LostLeaf& lost) { return lost.leaf.empty(); });
     if (left.file_of.empty()) {
@@ -169,7 +174,8 @@ class WeightsRepairer {
                                 nlohmann::json::error_handler_t::replace)));
   }
 
-  // Lists the tensors that are lost, and removes them from the sidecar.
+  // Adds the tensors of missing files to the lost leaves, and removes them from
+  // the sidecar.
   void NoteGone(const WeightIndex& index, const std::set<std::string>& gone,
                 WeightIndex& left) {
     std::map<std::string, std::string> leaf_of;

@@ -45,8 +45,8 @@ void Append(T value, std::string& text) {
   text.append(bytes, sizeof(T));
 }
 
-// The directory of `members`, to be stored at `offset`; always with 64-bit
-// sizes, which every reader supports.
+// Returns a directory of `members`, to be stored at `offset`. It always has
+// 64-bit sizes, which every reader supports.
 std::string DirectoryOf(const std::vector<Member>& members, uint64_t offset) {
   std::string text;
   for (const Member& member : members) {
@@ -121,7 +121,8 @@ class MemberScan {
   }
 
   const std::vector<Member>& members() const { return members_; }
-  // Members that end after the end of the file, or whose end is unknown.
+  // Returns the members that end after the end of the file, or whose end is
+  // unknown.
   const std::vector<Member>& cut() const { return cut_; }
 
  private:
@@ -144,7 +145,8 @@ class MemberScan {
   }
 
   // Returns the buffered bytes of the file from `at` on: at least a few, unless
-  // the file ends there. Limits the reads, for files full of false headers.
+  // the file ends there. Limits the total of these reads, because a file may be
+  // full of false headers.
   Result<std::string_view> BlockAt(uint64_t at) {
     constexpr uint64_t kLeastBytes = 64;
     const uint64_t held_end = block_offset_ + block_.size();
@@ -219,8 +221,8 @@ class MemberScan {
     }
   }
 
-  // The sizes follow the content, so the end is where a descriptor's sizes
-  // match its position.
+  // Finds the end of a member whose sizes follow its content, in a descriptor:
+  // the end is where a descriptor's size matches its position.
   Status FindEnd(Member& member) {
     member.end = UINT64_MAX;
     for (uint64_t at = member.data_offset;;) {
@@ -237,8 +239,8 @@ class MemberScan {
     }
   }
 
-  // Fills in `member` from its descriptor, and returns the descriptor's size;
-  // nullopt if it is not a descriptor of this member.
+  // Fills in `member` from its descriptor, and returns the descriptor's size.
+  // Returns nullopt if the bytes are not this member's descriptor.
   static std::optional<size_t> ReadDescriptor(std::string_view bytes,
                                               uint64_t distance,
                                               Member& member) {
@@ -306,7 +308,8 @@ Status RepairZips(const FilesPtr& files, const CancelToken* cancel,
                             ": the archive has lost its directory; " +
                             std::to_string(scan.members().size()) +
                             " members were found by their own headers");
-    // The pickle names the tensors.
+    // The pickle of a torch.save archive names all tensors. An npz archive has
+    // no such list, so members may be missing without a trace.
     repairs.names_are_known &=
         std::ranges::none_of(scan.members(), [](const Member& member) {
           return !LeafOfMember(member.name).empty();

@@ -1,5 +1,5 @@
-// A request and its response, as values; and the parts of HTTP syntax that
-// serving files needs: targets, ranges, entity tags (RFC 9110).
+// Requests and responses as values, and the parts of HTTP syntax that serving
+// files needs: targets, ranges, entity tags (RFC 9110).
 //
 // Thread-safety: pure functions. Units: bytes.
 // Errors: nullopt for malformed input.
@@ -23,10 +23,10 @@ struct ServedTarget {
   std::string path;  // decoded; begins with '/'
   std::map<std::string, std::string> query;
 };
-// Returns nullopt if it is not a path, or has a '%' without two digits, or a
-// NUL.
+// Returns nullopt for a target that is not a path, that has a '%' without two
+// hexadecimal digits, or that contains a NUL.
 std::optional<ServedTarget> ParseTarget(std::string_view target);
-// Encodes a part of a path as it is written in a link.
+// Percent-encodes a part of a path for use in a link.
 std::string EncodePart(std::string_view part);
 std::string EscapeHtml(std::string_view text);
 
@@ -46,8 +46,8 @@ struct ServedResponse {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> fields;
   std::string text;
-  // Used instead of `text`: content_bytes of the content, from content_offset
-  // on.
+  // If set, the body is not `text` but `content_bytes` bytes of this content
+  // from `content_offset` on.
   std::function<Status(uint64_t offset, std::span<char> target)> content;
   uint64_t content_offset = 0;
   uint64_t content_bytes = 0;
@@ -63,13 +63,13 @@ struct ServedRange {
   uint64_t byte_count = 0;
 };
 enum class RangeKind : uint8_t { kWhole, kPart, kOutside };
-// Finds the part of `byte_count` bytes that a Range field asks for. Several
-// ranges, and anything that is not a range of bytes, ask for everything, as the
-// RFC allows.
+// Sets `range` to the part of `byte_count` bytes that a Range field asks for.
+// Several ranges, or anything that is not a range of bytes, count as a request
+// for everything, as the RFC allows.
 RangeKind ParseRange(std::string_view field, uint64_t byte_count,
                      ServedRange& range);
-// Whether a list of tags (or "*") contains this tag; weak tags match only with
-// `is_weak`.
+// Returns true if the list of tags (or "*") contains this tag. Weak tags match
+// only with `is_weak`.
 bool HasTag(std::string_view list, std::string_view tag, bool is_weak);
 
 // Builds the response for a file: 200, 206, 304, 412 or 416, depending on the

@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-// In C++20, libc++ lacks the std::result_of that this Asio would use.
+// This Asio would use std::result_of, which libc++ lacks in C++20.
 #define BOOST_ASIO_HAS_STD_INVOKE_RESULT 1
 #include <algorithm>
 #include <atomic>
@@ -61,13 +61,13 @@ struct Shared {
   asio::thread_pool& workers;
   std::atomic<int> client_count{0};
   std::atomic<bool> is_stopping{false};
-  // Connections that have not sent a request yet, the oldest first. Used only
-  // by the thread that handles connections.
+  // The connections that have not sent a request yet, oldest first. Only the
+  // thread that handles connections may use this list.
   std::list<Session*> silent;
 };
 
-// The maximum number of connections: at most half of this process's
-// descriptors, which leaves some for the files that are read.
+// Returns the maximum number of connections: at most half of this process's
+// descriptors, so that enough are left for the files that are read.
 int ClientCountMax(int wanted) {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
@@ -256,15 +256,16 @@ class Session : public std::enable_shared_from_this<Session> {
     ReadRequest();
   }
 
-  // Whether unsent data are discarded with the connection. A write that takes
-  // too long closes it; otherwise the system would keep megabytes for a client
-  // that does not read.
+  // Determines whether closing the connection discards unsent data. It should
+  // when a write takes too long: otherwise the system would keep megabytes for
+  // a client that does not read.
   void ForgetUnsent(bool forgets) {
     error_code ignored;
     stream_.socket().set_option(asio::socket_base::linger(forgets, 0), ignored);
   }
 
-  // Nothing waits for the session any more, so it is destroyed.
+  // Closes the connection. After this no operation refers to the session, so it
+  // is destroyed.
   void Close() {
     error_code ignored;
     ForgetUnsent(false);
@@ -305,8 +306,8 @@ class BeastServer final : public HttpServer {
     shared_.options.client_count_max = ClientCountMax(options.client_count_max);
   }
 
-  // Sessions refer to all members. Sessions held by workers return to `io_`,
-  // which destroys the rest.
+  // Sessions refer to all members, so they must be gone before these. Those
+  // that workers hold return to `io_`, which destroys all sessions.
   ~BeastServer() override {
     shared_.is_stopping = true;
     io_.stop();
@@ -347,8 +348,7 @@ class BeastServer final : public HttpServer {
       if (is_full && shared_.silent.empty()) {
         TurnAway(std::move(socket));
       } else {
-        // A client that only connects, without sending a request, must not
-        // block others.
+        // Clients that connect without sending a request must not block others.
         if (is_full) shared_.silent.front()->GiveUp();
         std::make_shared<Session>(std::move(socket), shared_)->ReadRequest();
       }
@@ -356,7 +356,8 @@ class BeastServer final : public HttpServer {
     });
   }
 
-  // Most likely out of descriptors; other connections must close first.
+  // Tries again later. The process is probably out of descriptors, so other
+  // connections must close first.
   void AcceptLater() {
     retry_.expires_after(std::chrono::milliseconds(100));
     retry_.async_wait([this](error_code error) {

@@ -3,19 +3,19 @@
 //
 // One thread handles all connections (Boost.Beast); the function, and the
 // reading of contents, run on a few other threads. A connection has at most one
-// request in progress, one piece of its response in memory, and a timeout for
-// everything: for the complete header, for the next request, for each piece.
-// Request bodies are never read. If reading a content fails midway, the
-// connection is closed, so that the client misses bytes instead of receiving
-// wrong ones. Connections use at most half of the process's descriptors. At
-// that limit, a new connection replaces the oldest that has not sent a request
-// yet, or is refused (503).
+// request in progress and one piece of its response in memory. It has timeouts
+// for the complete header, for the next request, and for each piece. Request
+// bodies are never read. If reading a content fails midway, the connection is
+// closed, so that the client sees a short response rather than wrong bytes.
+// Connections use at most half of the process's descriptors. At that limit, a
+// new connection replaces the oldest connection that has not sent a request
+// yet. If all have sent requests, the new connection is refused (503).
 // Thread-safety: any thread; several threads call the function concurrently.
-// Ownership: keeps the function until it is destroyed; then no call is in
+// Ownership: owns the function. The destructor returns when no call is in
 // progress.
 // Units: bytes, seconds.
-// Errors: of Start: InvalidArgument (no address), AlreadyExists (the port is
-// taken), PermissionDenied.
+// Errors (of Start): InvalidArgument (not an address), AlreadyExists (the port
+// is taken), PermissionDenied.
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@ std::string Bracketed(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
-// Keeps a log line a single line, without characters that a terminal
-// interprets.
+// Replaces control characters, so that a log entry stays on one line and a
+// terminal interprets nothing in it.
 std::string Printable(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
@@ -67,7 +67,8 @@ class HttpSite final : public Server {
     std::optional<ServedResponse> refusal = gate_.Refuse(request);
     ServedResponse response =
         refusal ? *std::move(refusal) : site_->Answer(request);
-    // A browser follows the links of the page without the query.
+    // A browser follows the page's links without the query, so it gets the
+    // token as a cookie.
     if (!gate_.token.empty() && response.status < 400 &&
         request.target.query.contains("token")) {
       response.fields.emplace_back("Set-Cookie",

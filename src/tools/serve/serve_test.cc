@@ -96,7 +96,8 @@ class ServeTest : public ::testing::Test {
     return ReadAll(fd);
   }
 
-  // Follows the redirect from an address without a step to the one of the step.
+  // Sends a request. Follows the redirect from an address without a step to the
+  // step's address.
   std::string Get(const std::string& target, const std::string& fields = "",
                   const std::string& method = "GET") {
     const std::string answer = GetOnce(target, fields, method);
@@ -198,7 +199,8 @@ TEST_F(ServeTest, RefusesWhatItShould) {
             "/at/root/2" + std::string(kModel) + "?token=secret");
   EXPECT_THAT(Get(kModel, "Cookie: a=b; holdfast_token=secret\r\n"),
               StartsWith("HTTP/1.1 200"));
-  // A page of another site whose name resolves to this address.
+  // A request from another site's page, whose host name resolves to this
+  // address.
   EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: evil.example:80\r\nConnection: "
                   "close\r\nAuthorization: Bearer secret\r\n\r\n"),
               StartsWith("HTTP/1.1 403"));
@@ -261,7 +263,7 @@ TEST_F(ServeTest, HostileRequestsHurtNobody) {
   EXPECT_EQ(BodyOf(Get(kModel)), good);
 }
 
-// Clients that send nothing, or stop reading, do not block others for ever.
+// Clients that send nothing, or stop reading, do not block others forever.
 TEST_F(ServeTest, SlowClientsAreCutOff) {
   options_.client_count_max = 8;
   options_.header_seconds_max = 0.2;
@@ -273,14 +275,15 @@ TEST_F(ServeTest, SlowClientsAreCutOff) {
     silent.push_back(Connect(server_->port()));
     Send(silent.back(), "GET / HT");
   }
-  // The server closes each of them, whatever it waits for.
+  // The server closes each of them, whatever it waits for from them.
   for (const UniqueFd& fd : silent) EXPECT_EQ(ReadAll(fd), "");
   EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
 }
 
-// There are more slow clients than threads: some read nothing of a large
-// response, some read byte by byte. Other clients are served meanwhile, and in
-// the end the slow ones are disconnected, with a part of what they requested.
+// There are more slow clients than threads. Some read nothing of a large
+// response, some read byte by byte. Other clients are served in the meantime.
+// In the end the slow clients are disconnected with only a part of the
+// response.
 TEST_F(ServeTest, SlowReadersOfLargeAnswersAreCutOff) {
   constexpr size_t kSlowCount = 24;
   constexpr int64_t kBytes = 64 << 20;
@@ -310,8 +313,8 @@ TEST_F(ServeTest, SlowReadersOfLargeAnswersAreCutOff) {
   }
   EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
   EXPECT_EQ(BodyOf(Get(kModel, "Range: bytes=0-7\r\n")).size(), 8u);
-  // While they are connected, only one more client is accepted, and the next
-  // one is refused.
+  // While the slow clients are connected, only one more client is accepted, and
+  // the next is refused.
   std::vector<UniqueFd> others;
   const auto all_have_gone = [&] {
     others.clear();
@@ -348,8 +351,8 @@ TEST_F(ServeTest, TooManyClientsAreTurnedAway) {
   std::vector<UniqueFd> idle;
   for (int i = 0; i < 4; ++i) {
     idle.push_back(Connect(server_->port()));
-    // Sends a request and awaits its response, so that it surely counts as a
-    // client.
+    // Send a request and wait for the response, so that the server surely
+    // counts the client.
     Send(idle.back(), "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     char byte;
     EXPECT_EQ(recv(idle.back().get(), &byte, 1, 0), 1);
@@ -367,7 +370,7 @@ TEST_F(ServeTest, StopsWhileClientsRead) {
   EXPECT_EQ(recv(fd.get(), &byte, 1, 0), 1);
   server_.reset();
   const std::string rest = ReadAll(fd);
-  EXPECT_LT(rest.size(), size_t{1} << 30);  // it ends
+  EXPECT_LT(rest.size(), size_t{1} << 30);  // the response was cut off
 }
 
 TEST_F(ServeTest, TheStepThatIsNewestNowIsServed) {
@@ -378,7 +381,7 @@ TEST_F(ServeTest, TheStepThatIsNewestNowIsServed) {
   SaveOptions save;
   save.sync = false;
   ASSERT_TRUE(Save(root() + "/3", tree, save).ok());
-  // The server looks again after a second, so ask until it has.
+  // The server looks for a newer step after a second, so ask until it has.
   std::string answer;
   for (int i = 0; i < 600 && !answer.starts_with("HTTP/1.1 200"); ++i) {
     poll(nullptr, 0, 20);
@@ -387,8 +390,8 @@ TEST_F(ServeTest, TheStepThatIsNewestNowIsServed) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
 }
 
-// A client that reads in ranges gets a single step, whatever is saved
-// meanwhile.
+// A client that reads in ranges gets a single step, whatever is saved in the
+// meantime.
 TEST_F(ServeTest, AnAddressWithoutAStepStaysWithItsStep) {
   Start();
   const std::string before = FieldOf(Get("/"), "ETag");
@@ -396,7 +399,7 @@ TEST_F(ServeTest, AnAddressWithoutAStepStaysWithItsStep) {
   SaveOptions save;
   save.sync = false;
   ASSERT_TRUE(Save(root() + "/3", AllKindsTree(), save).ok());
-  // The server looks again after a second, so ask until the page is that of
+  // The server looks for a newer step after a second, so ask until it shows
   // step 3.
   std::string now = before;
   for (int i = 0; i < 600 && now == before; ++i) {
@@ -469,7 +472,7 @@ TEST_F(ServeTest, SilentClientsMakeRoom) {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(Connect(server_->port()));
   EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
-  // The first to connect was the first to be closed.
+  // The server has closed the connection that was opened first.
   EXPECT_EQ(ReadAll(silent.front()), "");
 }
 

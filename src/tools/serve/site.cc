@@ -27,10 +27,11 @@ constexpr size_t kOpenCountMax = 16;
 constexpr size_t kPageCountMax = 8;
 constexpr size_t kSeenCountMax = 1024;
 constexpr auto kFreshFor = std::chrono::seconds(1);
-// A step stays the target of addresses without a step for this long after it
-// was last read; parts of a replaced checkpoint are refused for this long.
+// Addresses without a step lead to the same step until nobody has read it for
+// this long. After a checkpoint was replaced, requests for parts of it are
+// refused for this long.
 constexpr auto kQuietFor = std::chrono::seconds(60);
-// A reader that pauses for so long is assumed to have left.
+// A reader that pauses for this long is assumed to have left.
 constexpr auto kGoneAfter = std::chrono::minutes(10);
 
 int StatusOf(const Status& status) {
@@ -109,7 +110,7 @@ std::string ListPage(
          "</ul></main></body></html>\n";
 }
 
-// Encodes each part of a path as it is written in a link.
+// Percent-encodes each part of a path for use in a link.
 std::string EncodePath(std::string_view path) {
   std::string encoded;
   for (;;) {
@@ -121,8 +122,8 @@ std::string EncodePath(std::string_view path) {
   }
 }
 
-// `location` is encoded; the request's query is kept, because it may contain a
-// token.
+// Redirects to `location`, which must be encoded. Keeps the request's query,
+// because it may contain a token.
 ServedResponse Redirect(int status, const ServedRequest& request,
                         std::string location, const std::string& text) {
   char before = '?';
@@ -135,9 +136,9 @@ ServedResponse Redirect(int status, const ServedRequest& request,
   return response;
 }
 
-// Whether the request is the first of several that read the same checkpoint, so
-// that a newer step may take over. All other requests continue what an earlier
-// response began.
+// Returns true if a client may begin to read a checkpoint with this request, so
+// that a newer step may be served from now on. All other requests continue what
+// an earlier response began.
 bool BeginsReading(const ServedRequest& request, const std::string& path) {
   if (!request.Field("range").empty()) return false;
   if (path.ends_with('/')) return true;
@@ -152,7 +153,7 @@ bool BeginsReading(const ServedRequest& request, const std::string& path) {
 }
 
 // The readers of a step: the number of responses in progress, and when a reader
-// that may come back was last seen. Any thread.
+// that may come back was last seen. May be used by any thread.
 class Readers {
  public:
   void Touch() { last_ = Clock::now().time_since_epoch().count(); }
@@ -161,8 +162,9 @@ class Readers {
     return count_ == 0 && Clock::now() - last > duration;
   }
 
-  // Represents the reading of one response's bytes, and ends with it. A client
-  // that did not receive everything may come back for the rest.
+  // Counts as a reader while it exists, which is as long as one response is
+  // read. If the client did not receive everything, it may come back for the
+  // rest.
   class Reading {
    public:
     Reading(std::shared_ptr<Readers> readers, uint64_t end)
@@ -262,7 +264,8 @@ class OpenSite final : public Site {
   struct Bound {
     int64_t step = 0;
     std::shared_ptr<Readers> readers;
-    // When the previous step was removed while it was read.
+    // When the step changed because the previous step was removed while it was
+    // read.
     std::optional<Clock::time_point> moved_at;
   };
   ServedResponse AnswerMounts(const ServedRequest& request) const {
@@ -280,7 +283,8 @@ class OpenSite final : public Site {
     return TextResponse(200, ListPage("holdfast", links), kHtml);
   }
 
-  // Names may contain any bytes that a file system allows.
+  // Returns the JSON as text. Replaces invalid UTF-8, because names may contain
+  // any bytes that a file system allows.
   static std::string Dumped(const nlohmann::json& json) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
            "\n";
@@ -311,7 +315,7 @@ class OpenSite final : public Site {
   }
 
   static ServedResponse ToDirectory(const ServedRequest& request) {
-    // Without leading slashes, which would name another host.
+    // Leave one leading slash. Two would name another host.
     const std::string path = EncodePath(request.target.path);
     return Redirect(301, request,
                     "/" + path.substr(path.find_first_not_of('/')) + "/", "");
@@ -341,7 +345,8 @@ class OpenSite final : public Site {
     options.run = options_.run;
     options.kept_bytes_max = options_.kept_bytes_max;
     const std::string key = KeyOf(mount, number);
-    // One at a time: the first caller opens for all.
+    // Open one checkpoint at a time: the first caller opens it for all who
+    // wait.
     const std::lock_guard lock(open_mutex_);
     const auto now = Clock::now();
     auto found = opened_.find(key);
@@ -371,6 +376,7 @@ class OpenSite final : public Site {
     return mount.path + "\n" + (number ? std::to_string(*number) : "");
   }
 
+  // Records which checkpoint is served for `key`, and when that changed.
   // REQUIRES: open_mutex_ is held.
   void Remember(const std::string& key, const VirtualFiles& files) {
     const std::string tag = files.checkpoint().info().path + files.Tag("");
@@ -381,8 +387,8 @@ class OpenSite final : public Site {
     seen.used = ++use_count_;
   }
 
-  // Whether another checkpoint has appeared while some client may still be
-  // reading the previous one in parts.
+  // Returns true if another checkpoint has appeared so recently that a client
+  // may still be reading the previous one in parts.
   bool HasJustChanged(const Mount& mount, std::string_view step) {
     const auto number = StepOf(step);
     if (!number.ok()) return false;
@@ -403,9 +409,10 @@ class OpenSite final : public Site {
         "minute\n");
   }
 
-  // The step for an address without one: the newest at the first request, kept
-  // until it is removed or nobody has read it for a while. Nullopt if there are
-  // no step numbers. Errors: those of looking for `name` there.
+  // Returns the step that serves addresses without a step. It is the newest at
+  // the first request, and stays the same until it is removed or nobody has
+  // read it for a while. Returns nullopt if there are no step numbers, and the
+  // error of looking for `name` in the step.
   Result<std::optional<Bound>> BoundStep(const Mount& mount,
                                          const std::string& name, bool begins) {
     HF_ASSIGN_OR_RETURN(const auto files, FilesOf(mount, kNewest));
@@ -443,7 +450,8 @@ class OpenSite final : public Site {
     return is_it ? bound->second.readers : std::make_shared<Readers>();
   }
 
-  // Whether it was not replaced, and no newer step has appeared.
+  // Returns true if the checkpoint was not replaced and no newer step has
+  // appeared.
   bool IsStillIt(const Mount& mount, const VirtualFilesOptions& options,
                  const VirtualFiles& files) const {
     if (!files.IsCurrent()) return false;
@@ -467,8 +475,8 @@ class OpenSite final : public Site {
     const bool ends_in_slash = path.ends_with('/');
     const std::string name =
         ends_in_slash ? path.substr(0, path.size() - 1) : path;
-    // Whether the request continues what an earlier response began, whichever
-    // that was.
+    // The request continues what an earlier response began, without saying
+    // which version that was.
     const bool goes_on = !BeginsReading(request, path) &&
                          request.Field("if-match").empty() &&
                          request.Field("if-range").empty();
@@ -501,7 +509,7 @@ class OpenSite final : public Site {
         });
   }
 
-  // Redirects to the address of the step, where its bytes do not change.
+  // Redirects to the step's own address, where bytes do not change.
   static ServedResponse ToStep(const ServedRequest& request, const Mount& mount,
                                int64_t step, const std::string& path) {
     const std::string location = "/at/" + EncodePart(mount.name) + "/" +
@@ -534,8 +542,8 @@ class OpenSite final : public Site {
     return TextResponse(200, ListPage(name + "/", links), kHtml);
   }
 
-  // The page of a step; "" and `newest` mean the last step. With ?statistics=1
-  // the tensors are read.
+  // Returns the page of a step. "" and `newest` mean the last step. With
+  // ?statistics=1 the tensors are read.
   ServedResponse AnswerPage(const ServedRequest& request, const Mount& mount,
                             const std::string& step) {
     const auto files = FilesOf(mount, step);
@@ -543,7 +551,8 @@ class OpenSite final : public Site {
     const auto asked = request.target.query.find("statistics");
     const bool statistics =
         asked != request.target.query.end() && asked->second == "1";
-    // The tag also covers the targets of its links.
+    // The page contains links to the step's addresses, so the tag covers these
+    // too.
     const std::string tag = (*files)->Tag(
         mount.name + "/" + (step.empty() ? std::string(kNewest) : step) +
         (statistics ? "?statistics" : ""));
@@ -572,12 +581,13 @@ class OpenSite final : public Site {
         return found->second.html;
       }
     }
-    // Statistics read everything, so one reader at a time is enough; the others
-    // must not block the threads.
+    // Statistics read everything, so only one request at a time may compute
+    // them. Others are refused, because waiting would block the server's
+    // threads.
     std::unique_lock measuring(statistics_mutex_, std::defer_lock);
     if (statistics && !measuring.try_lock()) {
       return UnavailableError(
-          "statistics are being computed for somebody; ask again later");
+          "statistics are being computed for another client; ask again later");
     }
     ReportOptions options;
     options.run = options_.run;
@@ -632,7 +642,7 @@ class OpenSite final : public Site {
   uint64_t page_use_count_ = 0;
 };
 
-// Takes the same time for every text of the right length.
+// Compares secrets. Takes the same time for all strings of the right length.
 bool IsEqualSecret(std::string_view given, std::string_view secret) {
   unsigned char difference = given.size() != secret.size();
   for (size_t i = 0; i < given.size() && i < secret.size(); ++i) {

@@ -1,8 +1,9 @@
-// Site: what the server serves, by the path of a request.
+// Site: answers requests by their path.
 //
-// Checkpoints are opened on demand, and a few are kept open. Each is checked
-// again after a second, and reopened if it was replaced.
-// Thread-safety: any thread. Ownership: its checkpoints. Errors: responses.
+// Checkpoints are opened on demand, and a few stay open. At most once a second,
+// an open checkpoint is checked, and reopened if it was replaced.
+// Thread-safety: any thread. Ownership: owns the open checkpoints. Errors:
+// returned as responses.
 #pragma once
 
 #include <memory>

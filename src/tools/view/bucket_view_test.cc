@@ -1,5 +1,5 @@
-// Views in buckets: which copies the server makes, which bytes are read, and
-// which objects are left when a process dies, at every request of a view.
+// Tests views in buckets: which copies the server makes, which bytes are read,
+// and which objects are left if the process dies at any request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Under sanitizers each point takes ten times as long, so only a sample is
-// tested.
+// Requests at which a process dies. Under sanitizers each takes ten times as
+// long, so only every fifth is tested.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kPointStep = 5;
 #else
@@ -49,7 +49,7 @@ ViewOptions ByCopies() {
   return options;
 }
 
-// Runs with both kinds of object stores.
+// Tests run with both kinds of object stores.
 class BucketViewTest : public ::testing::TestWithParam<bool> {
  protected:
   BucketViewTest() {
@@ -94,7 +94,7 @@ class BucketViewTest : public ::testing::TestWithParam<bool> {
       EXPECT_TRUE(mem_.memory->Delete(key).ok());
     }
   }
-  // LinesOf, or "nothing" if no checkpoint exists.
+  // Returns LinesOf(path), or "nothing" if no checkpoint exists.
   static std::vector<std::string> LinesOrNothing(const std::string& path) {
     if (Open(path).status().code() == StatusCode::kNotFound) return {"nothing"};
     return LinesOf(path);
@@ -127,16 +127,16 @@ TEST_P(BucketViewTest, TheServerCopiesAndNoTensorIsRead) {
   EXPECT_EQ(view->referred_leaf_count, 2u);
   EXPECT_EQ(view->source_file_count, 2u);
   const BucketCounters counters = mem_.bucket->counters();
-  // Two shards, the index and config.json.
+  // The server copied two shards, the index and config.json.
   EXPECT_EQ(counters.of(BucketRequest::kCopy), 4u);
   EXPECT_LT(counters.read_bytes, kTensorBytes / 10);
   EXPECT_LT(counters.written_bytes, kTensorBytes / 10);
   ExpectView(kView);
   EXPECT_EQ(Objects("models/"), before_);
-  // The directory is also a model.
+  // The directory is a safetensors model, too.
   EXPECT_EQ(mem_.Content("run/view/config.json"), "{\"heads\": 4}");
   EXPECT_EQ(LinesOf(kView + "/model.safetensors.index.json"), want_);
-  // It no longer needs its source.
+  // The view does not need its source any more.
   RemoveAll("models/");
   ExpectView(kView);
 }
@@ -195,8 +195,7 @@ TEST_P(BucketViewTest, WhatCannotBeReferredToIsRefused) {
   const Status status = View(kModel, "other://b/view", ByCopies()).status();
   EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
   EXPECT_THAT(status.ToString(), HasSubstr("within one bucket"));
-  // In a directory next to or above the source, an overwrite would remove the
-  // source.
+  // Overwriting the source or a directory above it would remove the source.
   ViewOptions options = ByCopies();
   options.overwrite = true;
   const auto saved = Objects("saved/");
@@ -268,8 +267,8 @@ TEST_P(BucketViewTest, AnOverwriteOrARemovalKeepsTheSource) {
   EXPECT_EQ(Objects("models/"), before_);
 }
 
-// The process dies at each of its requests, before or after it takes effect,
-// for an empty target and for one that holds another checkpoint.
+// The process dies at each of its requests, before or after the request takes
+// effect. The target is empty or holds another checkpoint.
 TEST_P(BucketViewTest, ADeathAnywhereLeavesOneOfTheTwo) {
   for (const bool overwrite : {false, true}) {
     ViewOptions options = ByCopies();
@@ -318,8 +317,8 @@ TEST_P(BucketViewTest, ADeathAnywhereLeavesOneOfTheTwo) {
   }
 }
 
-// A view is converted in place: the copy is compared before the view is
-// removed, and a death leaves one of the two.
+// Converts a view in place. The copy is compared before the view is removed,
+// and a process that dies leaves one of the two.
 TEST_P(BucketViewTest, AConversionInPlaceMakesACheckpointOfItsOwn) {
   ConvertOptions options;
   options.overwrite = true;
@@ -376,8 +375,8 @@ TEST_P(BucketViewTest, AConversionThatReadsADamagedCopyKeepsTheView) {
   EXPECT_EQ(Objects("run/"), before);
 }
 
-// A view whose requests fail, or whose answers are lost, reports it and leaves
-// nothing behind.
+// If a request fails or its answer is lost, View reports that and leaves no
+// objects.
 TEST_P(BucketViewTest, AFailureAnywhereLeavesNothing) {
   mem_.bucket->ResetCounters();
   ASSERT_TRUE(View(kModel, kView, ByCopies()).ok());
@@ -389,7 +388,8 @@ TEST_P(BucketViewTest, AFailureAnywhereLeavesNothing) {
     const auto view = View(kModel, kView, ByCopies());
     mem_.bucket->SetFaults({});
     if (!view.ok()) (void)CleanupTemporaryPaths("mem://test/run");
-    // Failing to release a lease fails a view that is already committed.
+    // If releasing the lease fails, View fails although the view is already
+    // committed.
     const bool is_committed = mem_.Has("run/view/commit_success.txt");
     EXPECT_TRUE(is_committed || !view.ok());
     if (is_committed) {

@@ -18,7 +18,7 @@ ChunkLayout WhyNot(std::string why) {
   return layout;
 }
 
-// The largest shape whose grid includes every border between parts.
+// Returns the largest shape whose grid includes every border between extents.
 Shape CommonShape(const Shape& shape, std::span<const Extent> extents) {
   Shape common = shape;
   for (const Extent& extent : extents) {
@@ -31,7 +31,8 @@ Shape CommonShape(const Shape& shape, std::span<const Extent> extents) {
   return common;
 }
 
-// The axes with more than one element, outermost in the file first.
+// Returns the axes on which the chunk has more than one element, outermost in
+// the file first.
 std::vector<int> LongAxes(const Shape& strides, const Shape& chunk) {
   std::vector<int> axes;
   for (size_t d = 0; d < chunk.size(); ++d) {
@@ -42,7 +43,7 @@ std::vector<int> LongAxes(const Shape& strides, const Shape& chunk) {
   return axes;
 }
 
-// Cuts the chunk until it is a single run in the part's file.
+// Cuts the chunk until it is a single run in the extent's file.
 void CutToOneRun(const Shape& strides, size_t element_bytes, Shape& chunk) {
   int64_t run_bytes = static_cast<int64_t>(element_bytes);
   bool is_run = true;
@@ -57,8 +58,8 @@ void CutToOneRun(const Shape& strides, size_t element_bytes, Shape& chunk) {
   }
 }
 
-// Cuts the chunk until it is one run in each part's file: cutting for one part
-// may break the runs of another.
+// Cuts the chunk until it is a single run in every extent's file. Repeats the
+// cuts, because a cut for one extent may break the runs of another.
 void CutToRuns(std::span<const Extent> extents, size_t element_bytes,
                Shape& chunk) {
   Shape before;
@@ -70,8 +71,8 @@ void CutToRuns(std::span<const Extent> extents, size_t element_bytes,
   }
 }
 
-// The order of all axes: long axes as they are stored, and before each of them
-// the short axes with lower indices, so that C order is kept where possible.
+// Returns the order of all axes: long axes as they are stored, and before each
+// of them the short axes with lower indices. So C order is kept where possible.
 std::vector<int> FullOrder(const std::vector<int>& long_axes, size_t rank) {
   std::vector<int> order;
   std::vector<bool> is_long(rank);
@@ -101,7 +102,7 @@ uint64_t BytesOf(const Shape& shape, size_t element_bytes) {
   return static_cast<uint64_t>(ElementCount(shape)) * element_bytes;
 }
 
-// True when every chunk was found.
+// Finds where each chunk is stored. Returns true if all chunks were found.
 bool PlaceChunks(const ChunkGrid& grid, std::span<const Extent> extents,
                  size_t element_bytes,
                  std::vector<ChunkLayout::Range>& ranges) {
@@ -167,7 +168,7 @@ ChunkLayout LayOutChunks(DType dtype, const Shape& shape,
   }
   layout.order = FullOrder(long_axes, shape.size());
   if (!limits.any_order && !IsSorted(layout.order)) {
-    // All axes in reverse; axes with one element may be anywhere.
+    // Use Fortran or C order. Axes with one element may be anywhere.
     layout.order.resize(shape.size());
     std::iota(layout.order.rbegin(), layout.order.rend(), 0);
     if (IsSorted(long_axes)) {

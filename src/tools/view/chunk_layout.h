@@ -1,10 +1,10 @@
-// Finds chunks for a zarr array such that each is one range of a file, from
-// where the array's elements are stored.
+// Finds a chunk shape for a zarr array such that each chunk is one range of a
+// file, given where the array's elements are stored.
 //
-// A chunk may be a complete part of the array, or a piece of one: parts are cut
-// where they are stored in the file in several runs, and along their outermost
-// axis down to a size that suits readers. zarr needs one shape for all chunks,
-// which divides the array, and one order of axes in them.
+// A chunk may be a complete extent, or a piece of one. Extents are cut where
+// the file stores them in several runs, and along their outermost axis down to
+// a size that suits readers. zarr needs one shape for all chunks, which must
+// divide the array's shape, and one order of axes in all chunks.
 // Thread-safety: pure functions. Units: elements; bytes where named so.
 #pragma once
 
@@ -18,8 +18,8 @@
 namespace holdfast {
 
 struct ChunkLimits {
-  // Larger parts are cut into chunks of at most this size, as far as their rows
-  // can be divided.
+  // Larger extents are cut into chunks of at most this size, as far as their
+  // rows can be divided.
   uint64_t chunk_bytes_target = uint64_t{8} << 20;
   // In an array of more than kFewChunks chunks, no chunk is smaller than this.
   uint64_t chunk_bytes_min = 64 << 10;
@@ -29,23 +29,22 @@ struct ChunkLimits {
 inline constexpr int64_t kFewChunks = 1024;
 
 struct ChunkLayout {
-  // Why no such chunks exist, in words; empty if they do.
+  // Says why no such chunks exist; empty if they do.
   std::string why_not;
   Shape chunk_shape;
   // Dimension i as stored, outermost first, is the array's dimension order[i].
   std::vector<int> order;
   bool is_big_endian = false;
   struct Range {
-    uint32_t extent = 0;  // index of one given
+    uint32_t extent = 0;  // index in `extents`
     uint64_t offset = 0;  // in its file
   };
-  // The ranges of all chunks, in C order of their grid; each has the chunk's
-  // bytes.
+  // Where each chunk is stored, in C order of the chunk grid.
   std::vector<Range> ranges;
 };
 
-// REQUIRES: an array with elements; extents that are nonempty disjoint boxes
-// inside the array and inside its files.
+// REQUIRES: the array has elements. The extents are nonempty disjoint boxes
+// inside the array, and their bytes are inside their files.
 ChunkLayout LayOutChunks(DType dtype, const Shape& shape,
                          std::span<const Extent> extents,
                          const ChunkLimits& limits);

@@ -1,4 +1,4 @@
-// Compares chunks derived from the extents with a search element by element.
+// Checks chunk layouts element by element.
 #include "tools/view/chunk_layout.h"
 
 #include <gmock/gmock.h>
@@ -17,8 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An array cut along random axes into parts, each stored somewhere in one file,
-// with permuted axes and gaps between its elements.
+// An array that is cut along random axes into extents. Each is stored somewhere
+// in one file, with permuted axes and gaps between elements.
 struct Scene {
   Shape shape;
   std::vector<Extent> extents;
@@ -115,7 +115,7 @@ class SceneMaker {
   bool has_gaps_ = false;
 };
 
-// Checks the chunks as a zarr reader reads them.
+// Reads the chunks like a zarr reader, and checks every element.
 void ExpectRight(const Scene& scene, const ChunkLayout& layout) {
   const ChunkGrid grid{scene.shape, layout.chunk_shape};
   ASSERT_EQ(static_cast<int64_t>(layout.ranges.size()), grid.ChunkCount());
@@ -179,7 +179,7 @@ TEST(ChunkLayout, CutsLargeTensorsAlongTheirOutermostAxis) {
   EXPECT_EQ(layout.ranges[3].offset, 100u + 750 * 4096);
 }
 
-// A prime number of rows, each of which would be too small for a chunk.
+// The number of rows is prime, and a single row would be too small for a chunk.
 TEST(ChunkLayout, KeepsWholeWhatNoDivisorCuts) {
   const Shape shape{32003, 1024};
   const Extent extent = Whole(shape);
@@ -202,7 +202,7 @@ TEST(ChunkLayout, TransposedIsAnOrderOfAxes) {
 }
 
 TEST(ChunkLayout, SaysWhyNot) {
-  // Every second element of a long row.
+  // The array has every second element of a long row.
   const Shape shape{100000};
   Extent extent = Whole(shape, {4});
   EXPECT_THAT(LayOutChunks(DType::kUint16, shape, {&extent, 1}, {}).why_not,

@@ -13,7 +13,7 @@ Result<ConvertResult> Materialize(const std::string& view,
   return CatchBadAlloc([&]() -> Result<ConvertResult> {
     OpenOptions open = options.open;
     open.stored_sizes = false;
-    open.verify = true;  // the list says what the view refers to
+    open.verify = true;  // the digest list says what the view refers to
     HF_ASSIGN_OR_RETURN(const auto opened, Open(view, open));
     const std::string& path = opened->info().path;
     if (opened->info().sources.empty() && opened->info().bases.empty()) {
@@ -36,7 +36,8 @@ Result<ConvertResult> Materialize(const std::string& view,
       }
     }
     convert.overwrite = true;
-    // A link still leads to the step afterwards.
+    // Replace the directory behind a link, so that the link still leads to the
+    // step.
     std::error_code error;
     const auto real = std::filesystem::canonical(path, error);
     return Convert(path, error ? path : real.string(), convert);

@@ -41,7 +41,8 @@ Status CheckKeepsLeaves(const ViewOptions& options) {
       "map), convert to safetensors");
 }
 
-// Refuses options about how bytes are stored: the files are kept as they are.
+// Refuses options about how bytes are stored, because the files stay as they
+// are.
 Status CheckKeepsFiles(const ViewOptions& options) {
   const ViewOptions defaults;
   std::string_view option;
@@ -65,20 +66,21 @@ Status NotBoth(const std::string& path, const std::string& why) {
       "(also=\"safetensors\")");
 }
 
-// Resolves all links.
+// Returns the path with all links resolved.
 std::string RealPath(const std::string& file) {
   std::error_code error;
   const fs::path real = fs::canonical(file, error);
   return error ? file : real.string();
 }
 
-// Compares the two descriptions of the same files, leaf by leaf.
+// Compares the Orbax checkpoint with its safetensors files (`face`), leaf by
+// leaf.
 class FaceComparison {
  public:
   FaceComparison(const Checkpoint& source, const Checkpoint& face)
       : source_(source), face_(face) {}
 
-  // The reason why they differ; empty if they do not.
+  // Returns why they differ, or an empty string if they are equal.
   Result<std::string> WhyNot() {
     std::unordered_map<std::string_view, size_t> face_leaves;
     for (size_t i = 0; i < face_.leaves().size(); ++i) {
@@ -168,11 +170,11 @@ Result<std::shared_ptr<const std::vector<SourceFile>>> SafetensorsIn(
   return sources.rows();
 }
 
-// The checksums that a view has for its files: those in the source's list, and
-// where it has none, on request, those of the files' current content.
+// Makes the checksums of a view's files. They come from the source's list. For
+// files without any, they are computed from the present contents if requested.
 class ViewSums {
  public:
-  // `list` is that of the files' directory; may be null.
+  // `list` is the list of the files' directory. It may be null.
   ViewSums(const Place& directory, const Checkpoint& face,
            std::shared_ptr<const DigestIndex> list, bool sums_now)
       : directory_(directory),
@@ -190,8 +192,8 @@ class ViewSums {
   }
 
  private:
-  // Adds rows for every byte of the file, or none: the time of a file with rows
-  // does not matter.
+  // Adds rows that cover all of the file, or no rows. Partial rows would be
+  // wrong: readers do not compare the time of a file that has rows.
   Status AddFile(const SourceFile& file, DigestFile& record) const {
     HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store,
                         MakeFileSet({{file.path, directory_ / file.path}}));
@@ -240,7 +242,8 @@ class ViewSums {
     return rows;
   }
 
-  // Covers headers, and tensors that are packed.
+  // Adds a row for the bytes [begin, end): the header, or packed tensors, which
+  // have no row of their own.
   static Status AddBetween(Store& store, const SourceFile& file, uint64_t begin,
                            uint64_t end, DigestFile& record) {
     if (begin >= end) return Status();
@@ -275,7 +278,7 @@ class ViewSums {
   const bool sums_now_;
 };
 
-// The directory of the leaves' files: an item may have its own.
+// Returns the directory of the leaves' files, which may be an item's directory.
 std::string ItemDirectoryOf(const CheckpointInfo& info,
                             const std::string& directory) {
   if (info.items.size() != 1) return directory;

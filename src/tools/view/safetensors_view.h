@@ -1,11 +1,11 @@
-// Makes a safetensors model from links to the files of an Orbax checkpoint
-// whose files already are one: saved so (SaveOptions::also), or itself a view
-// of safetensors.
+// Makes a safetensors model from links to the safetensors files of an Orbax
+// checkpoint. The checkpoint must have been saved with SaveOptions::also or be
+// a view of safetensors.
 //
 // Thread-safety: one call per target path. Units: bytes.
-// Errors: InvalidArgument for a checkpoint without such files, or with a leaf
-// that is not the tensor of its name in them, naming it and what to do instead;
-// otherwise those of View.
+// Errors: InvalidArgument for a checkpoint without such files, and for a leaf
+// that differs from the tensor of its name in them, with advice; otherwise
+// those of View.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-// `source_directory` is the checkpoint's.
+// `source_directory` is the checkpoint's directory.
 Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
                                      const std::string& source_directory,
                                      const Place& target,

@@ -38,8 +38,8 @@ Status LinkError(int error, LinkKind kind, const std::string& from,
       "); choose another of symlink, hard, reflink, copy");
 }
 
-// Between two file systems the kernel refuses to copy, and the bytes are copied
-// here.
+// Copies some bytes. Copies them in this process if the kernel refuses to, as
+// it does between two file systems.
 ssize_t CopySome(int from, int to, uint64_t offset, uint64_t byte_count) {
   auto from_offset = static_cast<off64_t>(offset);
   auto to_offset = from_offset;
@@ -65,7 +65,7 @@ Status CopyBytes(int from, int to, const SourceFile& row,
     if (count < 0) return ErrnoStatus(errno, "copy to", path);
     if (count == 0) {
       return DataLossError("copy " + row.from +
-                           ": the file became shorter meanwhile");
+                           ": the file became shorter while it was copied");
     }
     done += static_cast<uint64_t>(count);
   }
@@ -93,8 +93,9 @@ Status CloneOrCopy(LinkKind kind, const SourceFile& row,
   return Status();
 }
 
-// Both paths may contain links; the link must lead to the file as the kernel
-// resolves it from the link's directory.
+// Returns the content of a relative link to the file. Resolves the links in
+// both paths, because the kernel resolves the content from the real directory
+// of the link.
 Result<std::string> RelativeTarget(const SourceFile& row,
                                    const fs::path& directory) {
   std::error_code error;
@@ -136,7 +137,7 @@ std::string InSources(const std::string& name) {
 
 bool IsCompanion(std::string_view name, uint64_t byte_count) {
   if (name.starts_with('.') || name.starts_with('_')) return false;
-  if (name == kCommitMarkerFile) return false;  // of Orbax's
+  if (name == kCommitMarkerFile) return false;  // of Orbax
   if (byte_count > kCompanionBytesMax) return false;
   for (const std::string_view suffix :
        {".json", ".txt", ".model", ".jinja", ".md"}) {
@@ -171,11 +172,12 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
     return known->second;
   }
   HF_ASSIGN_OR_RETURN(SourceFile row, DescribeSource(name, Place(path)));
-  // Resolves directories that are links, which may be removed later.
+  // Resolve directories that are links, because these may be removed later.
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   if (!error) row.from = real.string();
-  // The file's time may change when the view is copied.
+  // A copy's own time is not recorded, because it may change when the view is
+  // copied.
   if (is_own_) row.modified_ns = 0;
   rows_->push_back(std::move(row));
   return known->second;
@@ -202,7 +204,8 @@ Status CopyCompanions(const std::string& from, const Place& directory,
         !IsCompanion(name, fs::file_size(file, error))) {
       continue;
     }
-    // In model hubs these files are links.
+    // MakeFileSet also opens links, which these files are in a model hub's
+    // cache.
     HF_ASSIGN_OR_RETURN(const auto store, MakeFileSet({{name, file.string()}}));
     HF_ASSIGN_OR_RETURN(const Bytes bytes, store->Read(name));
     HF_RETURN_IF_ERROR(

@@ -1,10 +1,10 @@
-// The files that a view refers to: their names in it, and the links (or copies)
-// that put them there. Buckets have no links; there the server makes copies
+// Names the files that a view refers to, and puts links to them (or copies)
+// into the view. Buckets have no links; there the server makes copies
 // (bucket_sources.h).
 //
 // Thread-safety: one thread. Units: bytes.
 // Errors: those of the file system; Unimplemented for a kind of link that the
-// file system does not support, saying which kinds it does.
+// file system does not support, naming the kinds that it supports.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,23 @@
 
 namespace holdfast {
 
-// Numbers files in the order of Add, and names them: safetensors files of one
-// directory keep their names, so that the view is a model of them too; all
-// others go below "sources/", under their paths relative to the source's
-// directory.
+// Numbers files in the order of Add, and gives them names in the view. The
+// safetensors files of a single directory keep their names, so that the view is
+// a safetensors model too. All other files go below "sources/", under their
+// paths relative to the source's directory.
 class SourceNames {
  public:
-  // `link` is how the files will be placed.
+  // `directory` is the source's. `link` is how the files will be placed.
   SourceNames(std::string directory, LinkKind link)
       : directory_(std::move(directory)),
         is_own_(link == LinkKind::kCopy || link == LinkKind::kReflink) {}
 
-  // The index in rows() of the file at `path` (absolute, or a URL).
+  // Adds the file at `path` (absolute, or a URL) unless it was added before.
+  // Returns its index in rows().
   Result<uint32_t> Add(const std::string& path);
   std::shared_ptr<const std::vector<SourceFile>> rows() const { return rows_; }
-  // The versions of objects, indexed like rows(), that copies must be made
-  // from.
+  // Returns the objects' versions of which copies must be made, indexed like
+  // rows().
   const std::vector<std::string>& versions() const { return versions_; }
 
  private:
@@ -52,18 +53,18 @@ class SourceNames {
 };
 
 // Creates the directory, and in it the file of each row. With `sync` the bytes
-// of copies are durable when this returns; names are when the save has
-// committed. `final_path` is the directory's later path, if it moves to another
-// parent; relative links lead from there.
+// of copies are durable when this returns, and the names once the save has
+// committed. `final_path` is the directory's later path if it will move to
+// another parent; relative links start there.
 Status PlaceSources(const std::string& directory,
                     const std::vector<SourceFile>& rows, LinkKind kind,
                     bool sync, const std::string& final_path = "");
 
-// Whether a file is one of the small files that accompany a model's tensors:
-// config.json, the index of its shards, tokenizers.
+// Returns true for the small files that accompany a model's tensors:
+// config.json, the index of the shards, tokenizers.
 inline constexpr uint64_t kCompanionBytesMax = uint64_t{64} << 20;
 bool IsCompanion(std::string_view name, uint64_t byte_count);
-// Copies the companions in directory `from` into `directory`.
+// Copies these companions from the directory `from` into `directory`.
 Status CopyCompanions(const std::string& from, const Place& directory,
                       bool sync);
 

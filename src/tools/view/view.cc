@@ -74,7 +74,7 @@ class Viewer {
     convert.use_ocdbt = true;
     convert.compression = options_.compression;
     convert.overwrite = options_.overwrite;
-    convert.write_digests = true;  // the view's record is among them
+    convert.write_digests = true;  // they include the view's record
     convert.sync = options_.sync;
     convert.now_ns = options_.now_ns;
     convert.random_hex = options_.random_hex;
@@ -106,7 +106,8 @@ class Viewer {
     return chunks;
   }
 
-  // Null, with the reason in `why_not`, if it cannot be referred to.
+  // Returns the chunks of a leaf in the source's files. If the view cannot
+  // refer to them, returns null and sets `why_not`.
   Result<Chunks> Referred(size_t leaf, DType dtype, std::string& why_not) {
     const LeafInfo& info = source_.leaves()[leaf];
     if (dtype != *info.dtype) {
@@ -120,7 +121,7 @@ class Viewer {
     const bool is_summed = IsSummed(dtype, found);
     ChunkLimits limits;
     limits.any_order = options_.zarr_format == 3;
-    // Chunks that are cut lose their checksums.
+    // Do not cut chunks that have checksums, because the parts would have none.
     limits.chunk_bytes_target = is_summed ? std::numeric_limits<uint64_t>::max()
                                           : options_.chunk_bytes_target;
     const ChunkLayout layout =
@@ -131,8 +132,8 @@ class Viewer {
     chunks->metadata = MetadataOf(dtype, info.shape, layout);
     HF_RETURN_IF_ERROR(AddRanges(ItemOf(leaf), found, layout, *chunks));
     if (is_summed) TakeDigests(found, layout, *chunks);
-    // Chunks that were cut differently get new checksums, of bytes that are
-    // correct now.
+    // Chunks that differ from the source's get new checksums. SumRanges
+    // verifies the bytes by the old ones.
     if (chunks->digests.empty() && (options_.checksums || is_summed)) {
       HF_RETURN_IF_ERROR(SumRanges(*chunks));
     }
@@ -140,7 +141,7 @@ class Viewer {
     return Chunks(std::move(chunks));
   }
 
-  // Whether the source has a checksum for every part of the leaf.
+  // Returns true if the source has a checksum for every extent of the leaf.
   bool IsSummed(DType dtype, const LeafExtents& found) const {
     return std::all_of(
         found.extents.begin(), found.extents.end(), [&](const Extent& extent) {
@@ -152,7 +153,7 @@ class Viewer {
         });
   }
 
-  // Takes the source's own checksums where they cover exactly one chunk.
+  // Uses the source's own checksums if each covers exactly one chunk.
   void TakeDigests(const LeafExtents& found, const ChunkLayout& layout,
                    StoredChunks& chunks) const {
     std::vector<ValueDigest> digests;
@@ -203,7 +204,8 @@ class Viewer {
     return Status();
   }
 
-  // Verifies the bytes that it reads if there are checksums for them.
+  // Computes the checksums of all ranges. Verifies the bytes by the source's
+  // checksums, if it has any.
   Status SumRanges(StoredChunks& chunks) {
     Run run(options_.run);
     std::vector<Store*> stores;
@@ -237,7 +239,8 @@ class Viewer {
     return Status();
   }
 
-  // The store of the directory that the file is in.
+  // Returns the store of the file's directory, which checks bytes that have
+  // checksums.
   Result<Store*> CheckedStoreOf(const SourceFile& file) {
     const Place directory = Place(file.from).parent();
     std::shared_ptr<Store>& store = stores_[directory.path()];
@@ -251,7 +254,8 @@ class Viewer {
     return store.get();
   }
 
-  // A copy by the server costs money and time, so it must be requested.
+  // Refuses to copy within a bucket unless copies were requested, because they
+  // cost money and time.
   Status CheckCopies(const Place& target) const {
     if (!target.is_remote() || options_.link == LinkKind::kCopy) {
       return Status();
@@ -287,12 +291,13 @@ class Viewer {
     }
     HF_RETURN_IF_ERROR(PlaceSources(directory.path(), *names.rows(),
                                     options_.link, options_.sync));
-    // The commit makes them durable, like all files that others have put there.
+    // The commit makes the companions durable, like all files that were put
+    // into the directory.
     return is_model ? CopyCompanions(directory_, directory, /*sync=*/false)
                     : Status();
   }
 
-  // The targets of links must not have been removed or replaced meanwhile.
+  // Fails if the targets of links were removed or replaced in the meantime.
   Status CheckSourcesStayed() const {
     if (options_.link != LinkKind::kSymbolic) return Status();
     for (const auto& [item, names] : sources_) {
@@ -311,8 +316,9 @@ class Viewer {
     return Status();
   }
 
-  // A file with checksums for only some of its chunks would be taken for one
-  // with all of them, whose time does not matter.
+  // Drops the item's checksums if some of its arrays have none. A source file
+  // with checksums for some of its chunks would count as completely covered,
+  // and its time would not be compared.
   void DropPartialDigests(const std::string& item) {
     const auto& arrays = made_[item];
     const bool has_all =
@@ -334,7 +340,7 @@ class Viewer {
   ViewResult result_;
 };
 
-// The directory of a file, or the given directory itself.
+// Returns the directory of a file, or the given directory itself.
 Result<std::string> DirectoryOf(const std::string& path) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(Place(path)));
   const Place place = Place(path).Absolute();
@@ -361,7 +367,7 @@ Status CheckOptions(const std::string& source, const Place& target,
   return CheckSameBucket(place, target.Absolute());
 }
 
-// Refuses a target whose overwrite would remove the view's source, or files
+// Refuses a target if overwriting it would remove the view's source, or files
 // that the source refers to.
 Status CheckTargetIsApart(const CheckpointInfo& info, const Place& target) {
   const Place source(info.path);

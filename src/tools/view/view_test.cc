@@ -1,5 +1,5 @@
-// Views: which leaves refer and which are copied, links, sources that change,
-// and that nothing is written to the source.
+// Tests views: which leaves are referred to and which are copied, links,
+// sources that change, and that nothing is written to the source.
 #include "holdfast/tools/view.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// A file, or every file below a directory, with its bytes and time.
+// Returns the bytes and time of a file, or of every file below a directory, as
+// text.
 std::string StateOf(const std::string& path) {
   std::vector<std::string> lines;
   const auto add = [&](const fs::path& file) {
@@ -97,7 +98,7 @@ TEST_F(ViewTest, EveryFormatIsReferredTo) {
       options.zarr_format = zarr_format;
       const auto view = View(source, Path("view"), options);
       ASSERT_TRUE(view.ok()) << view.status().ToString();
-      // A small value of Orbax's is in the database itself.
+      // Orbax stores a small value in the database itself, so it is copied.
       const size_t copied_count = format == Format::kOrbax ? 1 : 0;
       EXPECT_EQ(view->copied.size(), copied_count);
       EXPECT_EQ(view->referred_leaf_count, 4 - copied_count);
@@ -162,7 +163,7 @@ TEST_F(ViewTest, LinksOfEveryKind) {
     ASSERT_TRUE(view.ok()) << view.status().ToString();
     EXPECT_EQ(LinesOf(Path(name)), want);
   }
-  // Both move together.
+  // Move both the view and its source.
   fs::create_directory(Path("other"));
   fs::rename(Path("symlink"), Path("other/symlink"));
   fs::rename(source, Path("model2.safetensors"));
@@ -173,7 +174,7 @@ TEST_F(ViewTest, LinksOfEveryKind) {
   EXPECT_THAT(gone.status().ToString(), HasSubstr("model.safetensors is gone"));
 }
 
-// The kernel refuses to copy from one file system to another.
+// The kernel may refuse to copy from one file system to another.
 TEST_F(ViewTest, CopiesComeFromAnotherFileSystem) {
   std::string other = "/dev/shm/holdfast-view.XXXXXX";
   if (::mkdtemp(other.data()) == nullptr) GTEST_SKIP() << "no such directory";
@@ -204,14 +205,14 @@ TEST_F(ViewTest, ASourceThatChangedIsNoticed) {
   ASSERT_EQ(verified->damages.size(), 1u);
   EXPECT_THAT(verified->damages[0].status.ToString(),
               HasSubstr("model.safetensors has changed"));
-  // A reader that asks for no checks gets the bytes as they are.
+  // Without verification, a reader gets the bytes as they are.
   EXPECT_TRUE(Open(Path("view"), {.verify = false}).ok());
 
   std::ofstream(source, std::ios::binary | std::ios::app) << "x";
   EXPECT_THAT(Open(Path("view")).status().ToString(), HasSubstr("bytes, want"));
 }
 
-// A change that does not alter size or time.
+// The change does not alter the file's size or time.
 TEST_F(ViewTest, ChecksumsFindAFlippedBit) {
   const std::string source = Source(Format::kSafetensors, "model.safetensors");
   ViewOptions options;
@@ -230,7 +231,8 @@ TEST_F(ViewTest, ChecksumsFindAFlippedBit) {
   EXPECT_EQ(Load(Path("view")).status().code(), StatusCode::kDataLoss);
 }
 
-// Copied as by `holdfast cp` or `cp -r`: different times, equal bytes.
+// The view is copied as `holdfast cp` and `cp -r` do: times change, bytes do
+// not.
 TEST_F(ViewTest, AViewWithItsFilesMayBeCopied) {
   const std::string source = Source(Format::kSafetensors, "model.safetensors");
   const std::vector<std::string> want = LinesOf(source);
@@ -296,8 +298,8 @@ TEST_F(ViewTest, AViewOfAViewAndAMaterializedOne) {
   EXPECT_EQ(LinesOf(Path("own")), want);
 }
 
-// The view takes them over without reading a byte, but only for complete chunks
-// of the source.
+// The view uses the source's checksums without reading a byte, but only those
+// of complete chunks.
 TEST_F(ViewTest, TakesOverTheChecksumsOfItsSource) {
   const std::string source = Source(Format::kOrbax, "");
   ViewOptions options;
@@ -374,7 +376,7 @@ TEST_F(ViewTest, AsSafetensorsOfACheckpointThatIsBoth) {
     EXPECT_EQ(std::distance(fs::directory_iterator(Path("deep")), {}), 1);
     fs::remove_all(target);
   }
-  // And of a view, which has the source's names.
+  // Also make a safetensors view of a view, which has the source's file names.
   options.link = LinkKind::kSymbolic;
   const std::string model = Source(Format::kSafetensors, "model.safetensors");
   ASSERT_TRUE(View(model, Path("view")).ok());

@@ -18,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-// A run of a file's bytes: elements of a leaf, or one of the file's texts.
+// A run of a file's bytes: the elements of a leaf, or one of the file's texts.
 struct Segment {
   uint64_t offset = 0;  // in the file
   uint64_t byte_count = 0;
@@ -105,7 +105,7 @@ Result<TargetPlan> PlanOf(const Checkpoint& checkpoint, Format format) {
   const LeafMap map;
   const std::vector<std::string> names;
   ConvertReport report;
-  // The defaults, as for Convert.
+  // The defaults, as in Convert.
   const ConvertOptions defaults;
   return MakeTargetPlan(
       checkpoint,
@@ -117,7 +117,8 @@ Result<TargetPlan> PlanOf(const Checkpoint& checkpoint, Format format) {
       report);
 }
 
-// The files of a safetensors layout, after sorting the places of its tensors.
+// Composes the files of a safetensors layout. Sorts the tensors of each file by
+// place.
 std::vector<ComposedFile> ComposeSafetensors(const TargetPlan& plan,
                                              SafetensorsLayout layout) {
   std::vector<std::vector<size_t>> leaves_of(layout.files.size());
@@ -153,7 +154,7 @@ std::vector<ComposedFile> ComposeSafetensors(const TargetPlan& plan,
   return files;
 }
 
-// The texts of an archive, made on demand.
+// Makes an archive's texts on demand.
 class NpzTextMaker {
  public:
   NpzTextMaker(std::shared_ptr<const LeafBytes> leaves, TargetPlan plan,
@@ -162,14 +163,15 @@ class NpzTextMaker {
         plan_(std::move(plan)),
         layout_(std::move(layout)) {}
 
-  // With CRCs of zero, but with the same sizes and positions.
+  // Returns texts with CRCs of zero, but with the final sizes and positions.
   Result<std::vector<NpzText>> Blank() const {
     return NpzTexts(layout_, plan_.leaves,
                     [](const NpzMember&) { return uint32_t{0}; });
   }
 
-  // Concurrent callers wait for the first; a failure is not kept, so the next
-  // call tries again.
+  // Returns the texts with their CRCs. The first call computes them, and
+  // concurrent callers wait for it. A failure is not kept, so the next call
+  // tries again.
   Result<const std::vector<std::string>*> Texts() {
     const std::lock_guard lock(mutex_);
     if (!texts_.has_value()) {

@@ -1,9 +1,9 @@
-// Files composed of text and the elements of leaves: those of safetensors and
-// npz.
+// Makes safetensors and npz files, which are composed of text and leaves'
+// elements.
 //
 // Thread-safety: any thread. Ownership: shares the LeafBytes.
-// Errors: those of planning a conversion to the format, when a tree is made;
-// those of Checkpoint::ReadInto, when it is read.
+// Errors: when a tree is made, those of planning a conversion to the format;
+// when it is read, those of Checkpoint::ReadInto.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@
 
 namespace holdfast {
 
-// model.safetensors, or shards with their index.
+// Makes model.safetensors, or shards with their index.
 Result<std::unique_ptr<FileTree>> MakeSafetensorsFiles(
     std::shared_ptr<const LeafBytes> leaves);
-// arrays.npz. The first read of anything but elements reads all arrays, to
-// compute their CRCs.
+// Makes arrays.npz. The first read of bytes that are not elements reads all
+// arrays, to compute their CRCs.
 Result<std::unique_ptr<FileTree>> MakeNpzFiles(
     std::shared_ptr<const LeafBytes> leaves);
 

@@ -1,4 +1,4 @@
-// FileTree: one kind of files of a checkpoint, below one directory.
+// FileTree: a checkpoint's files in one format, below one directory.
 //
 // Thread-safety: any thread. Units: bytes. Names are relative to the directory,
 // without leading or trailing slashes; "" is the directory itself.
@@ -23,7 +23,7 @@ class FileTree {
   virtual Result<VirtualEntry> Stat(std::string_view name) const = 0;
   virtual Result<std::vector<VirtualEntry>> List(
       std::string_view directory) const = 0;
-  // REQUIRES: `name` is a file for Stat, and the range is inside it.
+  // REQUIRES: Stat says that `name` is a file, and the range is inside it.
   virtual Status ReadInto(std::string_view name, uint64_t offset,
                           std::span<char> target) const = 0;
 };
@@ -31,8 +31,9 @@ class FileTree {
 // The names of files, and of the directories that contain them.
 class NameIndex {
  public:
-  // AlreadyExists for a name that exists, or that is a directory of other
-  // files; InvalidArgument for one that would lead elsewhere (StaysInside).
+  // Returns AlreadyExists for a name that exists or that is a directory of
+  // other files, and InvalidArgument for a name that would lead out of the tree
+  // (StaysInside).
   Status AddFile(const std::string& name, uint64_t byte_count, size_t number);
   void AddDirectory(const std::string& name);
 
@@ -40,7 +41,8 @@ class NameIndex {
   Result<VirtualEntry> Stat(std::string_view name) const;
   Result<std::vector<VirtualEntry>> List(std::string_view directory) const;
   bool HasDirectory(std::string_view name) const;
-  // The index of a file; InvalidArgument for a directory.
+  // Returns the number that AddFile was given, or InvalidArgument for a
+  // directory.
   Result<size_t> NumberOf(std::string_view name) const;
 
  private:
@@ -69,8 +71,8 @@ class NamedFiles : public FileTree {
   NameIndex names_;
 };
 
-// False for a name with a part "", "." or "..", or with a NUL: copying files
-// under these names would write elsewhere, or fail.
+// Returns false for a name with a part "", "." or "..", or with a NUL. A copy
+// of a file under such a name would be written elsewhere, or fail.
 bool StaysInside(std::string_view name);
 Status NoSuchFile(std::string_view name);
 

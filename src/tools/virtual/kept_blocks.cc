@@ -8,7 +8,8 @@
 namespace holdfast {
 namespace {
 
-// The overhead of a block in bytes, since many blocks are tiny.
+// The overhead of a block in bytes. It must be counted because many blocks are
+// tiny.
 constexpr uint64_t kEntryBytes = 256;
 
 }  // namespace
@@ -24,7 +25,7 @@ Result<KeptBlocks::Block> KeptBlocks::Get(const Key& key, uint64_t byte_count,
       ages_.splice(ages_.begin(), ages_, entry.age);
       return entry.block;
     }
-    // The maker may fail; then this caller tries.
+    // Another caller is making the block. If that fails, this caller tries.
     made_.wait(lock);
   }
   ages_.push_front(key);

@@ -1,10 +1,10 @@
 // KeptBlocks: a cache of blocks of bytes that are made on demand. Concurrent
-// requests for a block make it only once; it is kept while there is room.
+// requests for a block make it only once. A block is kept while there is room.
 //
 // Thread-safety: any thread. Ownership: a block stays alive while it is
 // referenced.
-// Units: bytes. Errors: those of the maker, for everyone who waits for it;
-// ResourceExhausted if there is no memory. A failed block is not kept.
+// Units: bytes. Errors: those of `make`, for every caller that waits for the
+// block; ResourceExhausted if memory runs out. A failed block is not kept.
 #pragma once
 
 #include <condition_variable>
@@ -23,8 +23,8 @@ namespace holdfast {
 
 class KeptBlocks {
  public:
-  // `bytes_max` limits the blocks that are kept or being made, in addition to
-  // blocks in use.
+  // `bytes_max` limits the blocks that are kept or being made. Blocks that are
+  // in use but no longer kept do not count.
   explicit KeptBlocks(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   using Key = std::pair<uint64_t, uint64_t>;

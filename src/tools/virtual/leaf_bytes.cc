@@ -9,7 +9,7 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kBlockBytesTarget = uint64_t{4} << 20;
-// A budget holds this many of the largest blocks, so that as many clients can
+// A budget holds this many of the largest blocks, so that this many clients can
 // read concurrently.
 constexpr uint64_t kBlocksInBudget = 8;
 

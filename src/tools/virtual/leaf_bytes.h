@@ -1,9 +1,9 @@
 // LeafBytes: reads the elements of an opened checkpoint's leaves as bytes in C
 // order, from any offset.
 //
-// A leaf is read in blocks of complete rows of its chunks, so that sequential
-// reads decode a chunk once; the blocks are kept for a while. A chunk that is
-// larger than a block is decoded again for each of its blocks.
+// A leaf is read in blocks of complete rows of its chunks, which are cached, so
+// that sequential reads decode each chunk once. A chunk that is larger than a
+// block is decoded again for each of its blocks.
 //
 // Thread-safety: any thread. Ownership: shares the checkpoint and the blocks.
 // Units: bytes. Errors: those of Checkpoint::ReadInto.
@@ -18,21 +18,21 @@
 
 namespace holdfast {
 
-// How a leaf is cut into blocks: each has `row_count` indices of axis `axis`,
-// at one index of each axis before it. A pure function of its arguments;
-// separate so that it can be tested.
+// How a leaf is cut into blocks. Each block has `row_count` indices of axis
+// `axis`, and one index of each axis before it.
 struct LeafBlocks {
   size_t axis = 0;
   int64_t row_count = 1;    // of a block; the last on an axis may have fewer
   uint64_t row_bytes = 1;   // of one row of `axis`
-  uint64_t axis_bytes = 1;  // of the complete axis, at one index of the others
+  uint64_t axis_bytes = 1;  // of the complete axis, per index of those before
   uint64_t blocks_per_axis = 1;
 
   uint64_t block_bytes() const { return row_count * row_bytes; }
 };
-// Cuts into blocks of about `bytes_target` and at most `bytes_max` bytes (or
-// one element, if that is larger), made of complete chunks if these fit.
-// REQUIRES: an array with elements, whose chunk shape is empty or of its rank.
+// Cuts a leaf into blocks of about `bytes_target` and at most `bytes_max` bytes
+// (or one element, if that is larger). Blocks consist of complete chunks if
+// these fit. REQUIRES: an array with elements, whose chunk shape is empty or of
+// its rank.
 LeafBlocks CutLeaf(const Shape& shape, const Shape& chunk_shape,
                    size_t element_bytes, uint64_t bytes_target,
                    uint64_t bytes_max);
@@ -46,13 +46,13 @@ class LeafBytes {
   Status ReadInto(size_t leaf, uint64_t offset, std::span<char> target) const;
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
-  // For other code that makes blocks of this checkpoint; `kind` 0 is reserved
-  // for leaves.
+  // Returns the cache. Other code may use it for blocks of this checkpoint,
+  // under keys of KeyOf. Kind 0 is reserved for leaves.
   KeptBlocks& blocks() const { return *blocks_; }
   static KeptBlocks::Key KeyOf(uint32_t kind, uint32_t number, uint64_t block) {
     return {uint64_t{kind} << 32 | number, block};
   }
-  // The largest block that is kept.
+  // Returns the size of the largest block that is kept.
   uint64_t block_bytes_max() const { return block_bytes_max_; }
   const RunOptions& run() const { return run_; }
 

@@ -30,7 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // A checkpoint without a list is verified before the first of its files is
-// read, up to this size, since no client waits minutes for a response.
+// read, unless it is larger than this. Clients do not wait minutes for a
+// response.
 constexpr uint64_t kVerifiedBytesMax = uint64_t{4} << 30;
 
 bool IsBelow(const fs::path& directory, const fs::path& path) {
@@ -39,7 +40,8 @@ bool IsBelow(const fs::path& directory, const fs::path& path) {
   return end == directory.end();
 }
 
-// Decides which of the listed files may be read.
+// Decides which listed files may be read: those inside the checkpoint, and a
+// view's sources.
 class MayBeRead {
  public:
   explicit MayBeRead(const CheckpointInfo& info) {
@@ -88,14 +90,15 @@ Status ReadLocal(const std::string& path, const std::string& version,
   return Status();
 }
 
-// User-space file systems may change the inode of a file at any time.
+// Returns false for user-space file systems, which may change a file's inode
+// number at any time.
 bool HasSteadyInodes(const std::string& path) {
   struct statfs info = {};
   return ::statfs(path.c_str(), &info) == 0 && info.f_type != FUSE_SUPER_MAGIC;
 }
 
-// Identifies the directory that has a name; if another directory takes the
-// name, it is another checkpoint.
+// Identifies the directory that has the checkpoint's name. Another directory
+// with this name is another checkpoint.
 struct Identity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -108,8 +111,8 @@ struct Identity {
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-// The checkpoint's files that may be read, then those in the other places from
-// which it is read.
+// Lists the checkpoint's files that may be read, then the files in the other
+// places from which it is read.
 Result<std::vector<TreeListing>> ListReadFiles(const CheckpointInfo& info) {
   std::vector<TreeListing> listings(1);
   HF_ASSIGN_OR_RETURN(listings[0],
@@ -132,7 +135,7 @@ Result<std::vector<TreeListing>> ListReadFiles(const CheckpointInfo& info) {
     HF_ASSIGN_OR_RETURN(listings.emplace_back(),
                         ListWholeTree(Place(path), LinkPolicy::kOnlyFiles));
   }
-  // These files come and go, and nothing is read from them.
+  // Leases and journals come and go, and nothing is read from them.
   for (TreeListing& listing : listings) {
     std::erase_if(listing.files,
                   [](const ListedFile& file) { return IsScaffold(file.name); });
@@ -155,7 +158,7 @@ Status ChangedError(const std::string& path) {
                        "opened; open it again");
 }
 
-// The version without the inode, unless inodes are steady.
+// Returns the version, without the inode number unless inodes are steady.
 std::string_view SteadyPart(std::string_view version, bool has_steady_inodes) {
   return has_steady_inodes ? version : version.substr(version.find('.') + 1);
 }
@@ -179,9 +182,9 @@ bool IsSameFile(const ListedFile& a, const ListedFile& b) {
   return a.version == b.version && a.byte_count == b.byte_count;
 }
 
-// If nothing can be listed, checks a few files in place of all, lists of
-// checksums first. A server that does not respond proves nothing about its
-// files.
+// Checks that objects still have the listed versions. If the bucket cannot be
+// listed, checks only a few files, lists of checksums first. A server that does
+// not respond proves nothing about its files.
 Status CheckObjects(const TreeListing& listing) {
   if (listing.bucket->traits().can_list) {
     const Result<TreeListing> now = ListWholeTree(listing.place);
@@ -223,7 +226,8 @@ class ListedFiles final : public StoredFiles {
       const ListedFile& file = own().files[i];
       const std::string name =
           file.name.empty() ? own().place.name() : file.name;
-      // An object's key may have any parts; no reader treats these as a file.
+      // Keys with parts such as ".." are left out. No reader takes such an
+      // object for a file.
       if (!StaysInside(name)) continue;
       HF_RETURN_IF_ERROR(names_.AddFile(name, file.byte_count, i));
     }
@@ -292,7 +296,7 @@ class ListedFiles final : public StoredFiles {
 
   bool MayHaveMovedSince(
       std::chrono::system_clock::time_point time) const override {
-    // The clocks of file systems are coarse.
+    // File systems' clocks are coarse.
     constexpr auto kSlack = std::chrono::milliseconds(50);
     struct stat info = {};
     if (!own().is_local() || ::stat(info_.path.c_str(), &info) != 0) {
@@ -329,7 +333,8 @@ class ListedFiles final : public StoredFiles {
     return Status();
   }
 
-  // Read when a file is first requested; a failure is not kept.
+  // Returns the checksums, which are read when a file is first requested. A
+  // failure is not kept.
   Result<const StoredSums*> Sums() const {
     const std::lock_guard lock(mutex_);
     if (sums_ == nullptr) {
@@ -338,8 +343,9 @@ class ListedFiles final : public StoredFiles {
     return sums_.get();
   }
 
-  // For a checkpoint without a list: the sums of the files at the time when all
-  // checks of their formats succeeded. DataLoss for a file that failed them.
+  // Returns the checksums of the files of a checkpoint without a list, computed
+  // when it was verified by the checks of its format. Returns DataLoss for a
+  // file that failed these.
   Result<const StoredSums*> VerifiedSums(const std::string& name) const {
     const std::lock_guard lock(verified_mutex_);
     if (verified_ == nullptr) {

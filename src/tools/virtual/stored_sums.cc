@@ -45,7 +45,7 @@ uint32_t LittleEndian(std::string_view bytes) {
   return number;
 }
 
-// Forwards reads, and records which ranges of files they read.
+// Forwards reads, and records the ranges that were read of each file.
 class RangeRecorder final : public ReadOnlyStore {
  public:
   explicit RangeRecorder(std::shared_ptr<Store> inner)
@@ -138,7 +138,8 @@ Status StoredSums::AddList(const TreeListing& listing, const ListedFile& list) {
   if (!digests.ok()) return digests.status().WithContext(listing.PathOf(list));
   const std::string directory =
       list.name.substr(0, list.name.size() - kDigestFile.size());
-  // The list's own checksum covers the bytes that were parsed.
+  // The list itself must be served as it was parsed, so add a checksum of these
+  // bytes.
   AddWhole(list.name, text.size(), Crc32c(text));
   for (const FileDigest& row : digests->files) {
     AddWhole(directory + row.path, row.byte_count, row.crc32c);
@@ -180,8 +181,7 @@ void StoredSums::AddValues(const std::string& directory, DigestFile digests) {
               [](const Row& a, const Row& b) { return a.begin < b.begin; });
     File& file = files_[name];
     file.end = std::max(file.end, list.back().end);
-    // If a file that is not in a database has a single value, the file is that
-    // value.
+    // A file outside databases that has a single value consists of that value.
     const bool is_one_value =
         list.size() == 1 && list[0].begin == 0 && !IsInDatabase(name);
     if (is_one_value) file.byte_count = list[0].end;
@@ -189,8 +189,8 @@ void StoredSums::AddValues(const std::string& directory, DigestFile digests) {
   }
 }
 
-// The ranges that the database's reader reads are its nodes. A damaged node
-// hides those below it, which are then never read.
+// Adds the nodes of a database: the ranges that its reader reads. The nodes
+// below a damaged node are not added, but nobody reads them either.
 Status StoredSums::AddNodes(const TreeListing& listing,
                             const ListedFile& manifest) {
   RangeRecorder recorder(listing.place.OpenStore());
@@ -215,11 +215,12 @@ Status StoredSums::AddNodes(const TreeListing& listing,
   return Status();
 }
 
-// Files that are reached by links that are not followed count as existing.
+// Records the listed files that do not exist. A file that is reached by a link
+// counts as existing, even if the link is not followed.
 void StoredSums::FindGone(const TreeListing& listing) {
   for (const auto& [name, file] : files_) {
     if (listing.Find(name) != nullptr) continue;
-    // Other tools copy checkpoints without this file.
+    // Other tools do not copy this file.
     if (FileNameOf("/" + name) == kCommitMarkerFile) continue;
     const std::string path = listing.place.path() + "/" + name;
     if (listing.is_local() && IsThere(Place(path))) continue;
@@ -259,8 +260,9 @@ Status StoredSums::CheckNoneGone(std::string_view directory) const {
   return is_below ? found->second : Status();
 }
 
-// Reads a complete row; `crc` covers what the row's CRC covers, and `tail` is
-// its last bytes.
+// Reads a complete row, and returns the CRCs of its blocks. Sets `crc` to the
+// CRC of the bytes that the row's CRC covers, and `tail` to the last four
+// bytes.
 Result<std::vector<uint32_t>> StoredSums::SumBlocks(const Row& row,
                                                     const ReadFn& read,
                                                     uint32_t& crc,
@@ -282,8 +284,8 @@ Result<std::vector<uint32_t>> StoredSums::SumBlocks(const Row& row,
   return blocks;
 }
 
-// A row without block checksums is summed in blocks, once it is correct as a
-// whole.
+// Returns the checksums of a row's blocks. If the list has none, reads the
+// complete row, checks it, and sums its blocks.
 Result<StoredSums::Crcs> StoredSums::BlocksOf(const Row& row,
                                               const ReadFn& read) const {
   {
@@ -328,7 +330,7 @@ Status StoredSums::CheckRow(const Row& row, uint64_t offset,
       return DiffersAt(begin, crc, (*blocks)[number]);
     }
     if (block.data() != whole.data()) continue;
-    // The checked bytes are the bytes that are returned.
+    // Return the bytes that were checked, not bytes read again.
     const uint64_t first = std::max(begin, offset);
     std::memcpy(target.data() + (first - offset),
                 whole.data() + (first - begin),

@@ -1,12 +1,12 @@
-// StoredSums: what the lists of a checkpoint (`_HOLDFAST_DIGESTS`) record about
-// the bytes of its files. With them, any range of a file is returned as it was
-// saved or not at all.
+// StoredSums: the checksums in a checkpoint's lists (`_HOLDFAST_DIGESTS`). With
+// them, any range of a file is returned as it was saved or not at all.
 //
-// A range is checked in blocks: those of a list; or, for a value that has only
-// a checksum of all its bytes, blocks that are summed when the complete value
-// is read and found correct, before its first range is returned. So bytes are
-// checked when they are read, not some time before. Nodes of databases that no
-// list names have their own checksums. Other bytes pass unchecked.
+// A range is checked in blocks. A list may have the checksums of blocks. For a
+// value that has only one checksum of all its bytes, the complete value is read
+// and checked before its first range is returned, and its blocks are summed on
+// that occasion. So the check always covers the bytes that are returned, not
+// bytes read earlier. Database nodes that no list names are checked by their
+// own checksums. Other bytes are not checked.
 // Thread-safety: any thread. Ownership: a value of the lists.
 // Units: bytes. Errors: DataLoss for a damaged list, for bytes that differ and
 // for files that are missing or of another size; those of reading.
@@ -30,29 +30,30 @@ namespace holdfast {
 
 class StoredSums {
  public:
-  // The sums of all lists in `listing`, which covers the checkpoint; if it has
-  // a list, also those of the nodes of its databases.
+  // Reads all lists in `listing`, which must cover the checkpoint. If there is
+  // a list, also reads the checksums of the databases' nodes.
   static Result<std::unique_ptr<const StoredSums>> Read(
       const TreeListing& listing);
 
-  // Sums what the files contain now.
+  // Computes checksums of the files' present contents.
   static Result<std::unique_ptr<const StoredSums>> Sum(
       const TreeListing& listing);
 
-  // Whether there is no list.
+  // Returns true if there are no checksums.
   bool is_empty() const { return files_.empty(); }
 
-  // DataLoss unless a file of this size can be the listed one; ok for a file
+  // Returns DataLoss if a listed file cannot have this size, and ok for a file
   // that no list names.
   Status CheckSize(std::string_view name, uint64_t byte_count) const;
-  // Call for a file that does not exist: DataLoss if the file is listed.
+  // Returns DataLoss if the file is listed. Call it for a file that does not
+  // exist.
   Status CheckGone(std::string_view name) const;
-  // DataLoss if a listed file below the directory does not exist.
+  // Returns DataLoss if a listed file below the directory does not exist.
   Status CheckNoneGone(std::string_view directory) const;
 
   using ReadFn = std::function<Status(uint64_t offset, std::span<char> target)>;
-  // Fills `target` with the bytes from `offset` on, which it reads with `read`
-  // and checks.
+  // Fills `target` with the file's bytes from `offset` on. Reads them with
+  // `read`, and checks them.
   Status ReadInto(std::string_view name, uint64_t offset,
                   std::span<char> target, const ReadFn& read) const;
 
@@ -65,9 +66,10 @@ class StoredSums {
     uint32_t crc32c = 0;
     // The last four bytes, little endian, if they are a checksum.
     std::optional<uint32_t> tail;
-    // The CRC is that of all but the last four bytes, which store it.
+    // The row is a database node: the CRC covers all but the last four bytes,
+    // which store it.
     bool is_node = false;
-    // And the CRC is known only from these four bytes.
+    // The CRC of this node is known only from these four bytes.
     bool is_own_sum = false;
     uint64_t block_bytes = 0;
     mutable Crcs blocks;  // null until summed; guarded by mutex_

@@ -44,7 +44,7 @@ std::string_view TakePart(std::string_view& name) {
 }
 
 // The files of one format, laid out on demand. A failure is not kept, because
-// it may be a network failure.
+// the cause may be the network.
 struct LazyTree {
   std::mutex mutex;
   std::unique_ptr<FileTree> tree;
@@ -122,7 +122,8 @@ class CheckpointFiles final : public VirtualFiles {
                                std::to_string(entry.byte_count));
       }
       if (target.empty()) return Status();
-      // Cached bytes may belong to a checkpoint that no longer exists.
+      // Check afterwards, because cached bytes may belong to a checkpoint that
+      // no longer exists.
       const Status read = found.tree->ReadInto(found.rest, offset, target);
       HF_RETURN_IF_ERROR(stored_->CheckUnchanged(/*looks_now=*/!read.ok()));
       return read.ok() ? read : read.WithContext("read " + std::string(name));
@@ -186,8 +187,9 @@ class CheckpointFiles final : public VirtualFiles {
 Result<std::unique_ptr<VirtualFiles>> VirtualFiles::Open(
     const std::string& path, const VirtualFilesOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<VirtualFiles>> {
-    // The opened and the listed checkpoint must be the same; if another one may
-    // just have taken the name, both are repeated until nothing changes.
+    // The checkpoint that is opened must be the one that is listed. If another
+    // one may just have taken the name, open and list again until nothing
+    // changes.
     constexpr int kAttemptsMax = 5;
     std::string listed;
     for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {

@@ -1,6 +1,6 @@
 // Compares virtual files with the output of conversions, byte for byte,
-// completely and in random ranges; checks refusals, and a checkpoint that
-// changes meanwhile.
+// completely and in random ranges. Also tests refusals, and a checkpoint that
+// changes while it is read.
 #include "holdfast/tools/virtual_files.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ std::string ReadWhole(const VirtualFiles& files, const std::string& name) {
   return bytes;
 }
 
-// The names of all files below a directory, relative to it.
+// Returns the names of all files below a directory, relative to it.
 std::vector<std::string> NamesBelow(const VirtualFiles& files,
                                     const std::string& directory) {
   std::vector<std::string> names;
@@ -169,8 +169,8 @@ TEST_F(VirtualFilesTest, ManyReadersSeeTheSameBytes) {
   for (int i = 0; i < 4; ++i) {
     readers.emplace_back([&, i] {
       std::string part(100'000, '?');
-      // Separate parts: each makes its blocks again, which takes long under
-      // sanitizers.
+      // Read parts with gaps between them: each part makes its blocks again,
+      // which takes long under sanitizers.
       for (size_t at = i * 777; at + part.size() < whole.size();
            at += 40 * part.size()) {
         const Status read = files->ReadInto(name, at, part);
@@ -216,7 +216,7 @@ TEST_F(VirtualFilesTest, AnotherCheckpointInItsPlaceIsNoticed) {
   EXPECT_NE(VirtualFiles::Open(At("a")).value()->Tag("as/npz/arrays.npz"), tag);
 }
 
-// Damage causes an error of the read, never wrong bytes.
+// Damage makes a read fail. It never returns wrong bytes.
 TEST_F(VirtualFilesTest, DamageIsAnError) {
   SaveOptions options;
   options.use_ocdbt = false;
@@ -234,7 +234,7 @@ TEST_F(VirtualFilesTest, DamageIsAnError) {
             StatusCode::kDataLoss);
 }
 
-// Inverts a byte of a file, and keeps its time.
+// Inverts a byte of a file, and keeps the file's time.
 void FlipByte(const std::string& path, uint64_t offset) {
   const auto time = fs::last_write_time(path);
   {
@@ -293,7 +293,7 @@ TEST_F(VirtualFilesTest, StoredBytesAreThoseThatWereSaved) {
   }
 }
 
-// Formats that have their own checksums, and no list.
+// Some formats have their own checksums instead of a list.
 TEST_F(VirtualFilesTest, StoredFilesWithoutAListAreVerified) {
   Saved(SomeTree());
   ConvertOptions options;
@@ -326,7 +326,7 @@ TEST_F(VirtualFilesTest, AStoredFileThatIsGoneOrCutIsDamage) {
   EXPECT_TRUE(files->List("files/deep").ok());
 }
 
-// The bytes kept in memory belong to the earlier checkpoint.
+// Bytes that are kept in memory belong to the earlier checkpoint.
 TEST_F(VirtualFilesTest, KeptBytesOfAReplacedCheckpointAreNotGiven) {
   const auto save = [&](float value) {
     SaveOptions options;
@@ -382,7 +382,8 @@ TEST_F(VirtualFilesTest, NamesOfLeavesLeadNowhere) {
   EXPECT_EQ(ReadWhole(*files, "as/zarr/.._/.._/evil/0").size(), 3u);
   EXPECT_THAT(ReadWhole(*files, "as/zarr/.zmetadata"),
               HasSubstr("\"%255C/.zarray\""));
-  // An archive is unpacked by its names.
+  // Programs unpack an archive under its members' names, so such names are
+  // refused.
   EXPECT_EQ(files->Stat("as/npz/arrays.npz").status().code(),
             StatusCode::kInvalidArgument);
 }

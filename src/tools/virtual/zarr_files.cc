@@ -20,15 +20,16 @@ namespace {
 constexpr std::string_view kGroupText = "{\"zarr_format\":2}";
 constexpr uint32_t kChunkKind = 1;  // of LeafBytes::KeyOf
 
-// "a" and "b" for "a/b"; "" and "b" for "b".
+// Splits "a/b" into "a" and "b", and "b" into "" and "b".
 std::pair<std::string_view, std::string_view> SplitName(std::string_view name) {
   const size_t slash = name.rfind('/');
   if (slash == std::string_view::npos) return {"", name};
   return {name.substr(0, slash), name.substr(slash + 1)};
 }
 
-// A part that no directory can have, or that would be one of the group's own
-// files, gets a '_' appended; so does one that looks as if it already had one.
+// Returns true for a part that gets a '_' appended: a part that no directory
+// can have, one of the group's own files, or any of these followed by
+// underscores (so that names stay unique).
 bool IsTaken(std::string_view part) {
   while (part.ends_with('_')) part.remove_suffix(1);
   for (const std::string_view taken :
@@ -38,9 +39,8 @@ bool IsTaken(std::string_view part) {
   return false;
 }
 
-// The path of an array or group below the top, made so that the files can be
-// copied by their names; unique for each name. NUL and backslash become %00 and
-// %5C.
+// Returns the path of an array or group below the top. It is different for each
+// name, and files can be copied under it. NUL and backslash become %00 and %5C.
 std::string PathOfName(std::string_view name) {
   std::string path;
   for (;;) {
@@ -66,8 +66,8 @@ std::string PathOfName(std::string_view name) {
   }
 }
 
-// A unique name for each axis, because xarray requires axes of one name to be
-// equally long.
+// Returns attributes with a unique name for each axis, because xarray requires
+// axes with the same name to be equally long.
 std::string AttributesText(const std::string& name, size_t rank) {
   nlohmann::json names = nlohmann::json::array();
   for (size_t axis = 0; axis < rank; ++axis) {
@@ -165,7 +165,7 @@ class ZarrFiles final : public FileTree {
     if (kept.tree.feed != nullptr) *kept.tree.feed = feed_.get();
     SaveOptions save;
     save.zarr_format = 2;
-    // Names that cannot be directories ("a//b") are allowed here, too.
+    // With OCDBT, names that cannot be directories ("a//b") are allowed, too.
     save.use_ocdbt = true;
     save.compression = options.compression;
     save.chunk_bytes_target = options.chunk_bytes_target;
@@ -182,7 +182,7 @@ class ZarrFiles final : public FileTree {
     return Status();
   }
 
-  // Readers expect a group at each directory above an array.
+  // Makes each directory above an array a group, as readers expect.
   void AddGroups() {
     for (const auto& [path, array] : arrays_) {
       for (size_t slash = path.find('/'); slash != std::string::npos;
@@ -198,8 +198,8 @@ class ZarrFiles final : public FileTree {
     return names_.AddFile(name, texts_.back().size(), texts_.size() - 1);
   }
 
-  // Every text is also part of the consolidated one, except for arrays of
-  // dtypes that numpy lacks.
+  // Adds the metadata files. The consolidated file contains all others, except
+  // those of arrays of dtypes that numpy lacks.
   Status AddTexts() {
     nlohmann::json all = nlohmann::json::object();
     const auto add = [&](const std::string& name, std::string text,
@@ -249,7 +249,7 @@ class ZarrFiles final : public FileTree {
     return Chunk{&array->second, *std::move(index), number};
   }
 
-  // Reads the complete chunk, padded with the fill value at the array's edge.
+  // Reads a complete chunk, padded with the fill value beyond the array's edge.
   Status ReadChunk(const Chunk& chunk, std::span<char> target) const {
     const ArrayLayout& layout = chunk.array->layout();
     const zarr::ArrayMetadata& metadata = layout.format.metadata;
@@ -264,7 +264,8 @@ class ZarrFiles final : public FileTree {
     return chunk.array->planned->source.CopyTo(box, Subview(whole, inside));
   }
 
-  // Reads a chunk that is not cached, with memory only for this read.
+  // Reads a part of a chunk that is too large for the cache, in memory that is
+  // freed afterwards.
   Status ReadLargeChunk(const Chunk& chunk, uint64_t offset,
                         std::span<char> target) const {
     Buffer buffer = Buffer::TryAllocate(chunk.array->chunk_bytes());
@@ -280,7 +281,8 @@ class ZarrFiles final : public FileTree {
   }
 
   const std::shared_ptr<const LeafBytes> leaves_;
-  // It has no units, so everything read through it comes from the checkpoint.
+  // The feed has no units, so everything read through it comes from the
+  // checkpoint.
   const std::unique_ptr<ChunkFeed> feed_;
   std::vector<std::unique_ptr<PlannedItem>> items_;
   std::vector<std::unique_ptr<SavePlan>> plans_;  // one per tree of items_

@@ -1,16 +1,16 @@
-// A checkpoint's arrays as a zarr 2 group, uncompressed, with consolidated
+// Shows a checkpoint's arrays as an uncompressed zarr 2 group with consolidated
 // metadata and axis names for xarray.
 //
-// An array's .zarray and chunks are those that a conversion writes (Orbax's
+// An array's .zarray and chunks are the same that a conversion writes (Orbax's
 // format, zarr 2, no OCDBT, no compression). Each item of a composite is its
-// own group. Names are paths. A part of a name that no directory can have ("",
-// ".", "..", and the group's own .zgroup and the like) gets a '_' appended, and
-// NUL and backslash become %00 and %5C, so that a copy by names stays inside
-// its directory. Dtypes that numpy lacks are left out of .zmetadata, because
-// readers refuse a group that has any.
+// own group. Names are paths. A part that cannot be an array's or a group's
+// name ("", ".", "..", and the group's own .zgroup and the like) gets a '_'
+// appended. NUL and backslash become %00 and %5C. So a copy of the files by
+// their names stays inside its directory. Dtypes that numpy lacks are left out
+// of .zmetadata, because readers refuse a group that has any.
 // Thread-safety: any thread. Ownership: shares the LeafBytes.
-// Errors: those of planning a conversion, when the tree is made; those of
-// Checkpoint::ReadInto, when it is read.
+// Errors: when the tree is made, those of planning a conversion; when it is
+// read, those of Checkpoint::ReadInto.
 #pragma once
 
 #include <memory>

@@ -128,7 +128,7 @@ def load_arrays(
         named = ", ".join(dict.fromkeys(absent[:_CHUNKS_NAMED]))
         more = len(absent) - _CHUNKS_NAMED
         warnings.warn(
-            f"{path}: chunks are not there, and read as zeros (or as the"
+            f"{path}: chunks are missing, and read as zeros (or as the"
             f" array's fill value): {named}"
             f"{f' and {more} more' if more > 0 else ''}",
             AbsentChunksWarning,

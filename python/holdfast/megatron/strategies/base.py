@@ -106,7 +106,7 @@ class LoadStrategyBase(ABC):
 
     @property
     def can_handle_sharded_objects(self) -> bool:
-        """Returns whether the strategy also loads ShardedObjects."""
+        """Whether the strategy also loads ShardedObjects."""
         return False
 
 
@@ -120,7 +120,7 @@ class SaveStrategyBase(ABC):  # noqa: B024
 
     @property
     def can_handle_sharded_objects(self) -> bool:
-        """Returns whether the strategy also saves ShardedObjects."""
+        """Whether the strategy also saves ShardedObjects."""
         return False
 
     def __str__(self) -> str:

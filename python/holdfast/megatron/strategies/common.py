@@ -121,8 +121,8 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
     ) -> Any:
         """Replaces ShardedObjects with the objects, in place.
 
-        Raises CheckpointingException for an object that has no file, either
-        under its name or under its name before 0.8.
+        Raises CheckpointingException for an object that has no file
+        under its current name or its name before 0.8.
         """
 
         def loaded(each: ShardedObject) -> Any:

@@ -1,4 +1,4 @@
-"""Saves and loads in which replicas share the work.
+"""Saves and loads that divide the work among replicas.
 
 On each rank, the wrapped strategy handles a part of the rank's shards. After a
 load, the ranks exchange the shards that they want.
@@ -153,7 +153,7 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
         # For a group of one, the cached distribution is None.
         self._has_cached = False
 
-    # The ranks meet after the request has been checked.
+    # The ranks communicate only after the request has been checked.
     is_collective = True
 
     def load(

@@ -175,7 +175,7 @@ class StoredTensor:
             for offset, size in self.chunks
         ):
             raise errors.DataLossError(
-                f"{_METADATA}: {self.key}: a chunk lies outside of {self.shape}"
+                f"{_METADATA}: {self.key}: a chunk lies outside {self.shape}"
             )
         grid = self.shape[:-1]
         if self.is_flat and (
@@ -193,7 +193,7 @@ class StoredTensor:
 
     @property
     def cell_shape(self) -> Shape:
-        """The shape of the elements in one row of a flattened tensor."""
+        """The shape of a cell, stored as one row of the flattened tensor."""
         return tuple(
             s // n
             for s, n in zip(self.true_shape, self.shape[:-1], strict=True)

@@ -46,7 +46,7 @@ class TwoStageDataParallelLoadShardedStrategy(TensorStoreLoadShardedStrategy):
       cpu_transfer: whether the group may send tensors in host memory.
     """
 
-    # The ranks meet after the request has been checked.
+    # The ranks communicate only after the request has been checked.
     is_collective = True
 
     def __init__(

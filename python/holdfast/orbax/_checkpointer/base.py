@@ -72,14 +72,16 @@ class AbstractCheckpointer(abc.ABC):
         return None
 
     def close(self) -> None:  # noqa: B027
-        """Ends the use of this object."""
+        """Releases this object's resources."""
 
 
 def construct_checkpoint_args(
     handler: CheckpointHandler, for_save: bool, *args: Any, **kwargs: Any
 ) -> CheckpointArgs:
-    """Returns the handler arguments that were passed, or makes them from the
-    objects."""
+    """Returns the given handler arguments, or makes them from other objects.
+
+    If an argument is a CheckpointArgs, it is returned.
+    """
     for given in (*args, *kwargs.values()):
         if isinstance(given, CheckpointArgs):
             return given
@@ -91,7 +93,7 @@ def construct_checkpoint_args(
 class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     """Saves with any handler; a checkpoint exists completely or not at all.
 
-    A context manager, which closes the handler at the end.
+    A `with` block closes the handler at its end.
     Thread-safety: one call at a time.
     """
 
@@ -208,8 +210,9 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     ) -> None:
         """Saves an object; afterwards the checkpoint is complete on disk.
 
-        If there are several processes, all make the call. If a process fails,
-        the others raise an error that names it, and nothing is left behind.
+        With several processes, all of them make the call. If a process fails,
+        the others raise an error that names the failed process, and no files
+        are left behind.
 
         Args:
             directory: absolute path of the checkpoint to make.
@@ -222,7 +225,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
             **kwargs: more objects to make the arguments from.
 
         Raises:
-            ValueError: the destination exists; the path is relative; the
+            ValueError: the destination exists, the path is relative, or the
                 handler refuses the object.
             OSError: files cannot be written.
             DeadlineExceededError: a process did not arrive in time.
@@ -261,8 +264,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     def _told_save(
         self, directory: PathLike, context: SaveContext | None
     ) -> MonitoredOperation:
-        """Returns a save whose start and end are reported to jax's listeners.
-        """
+        """Returns an object that reports this save to jax's listeners."""
         options = self._multiprocessing_options or MultiprocessingOptions()
         return MonitoredOperation(
             directory,
@@ -318,7 +320,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
             atomicity.record_saved_duration(start_time)
 
     def _before_commit(self) -> None:
-        """Does nothing; called when the handler has written everything."""
+        """Hook that runs when the handler has written; does nothing here."""
 
     def restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
         """Restores the object.
@@ -332,7 +334,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         Raises:
             FileNotFoundError: the directory does not exist.
             ValueError: the checkpoint was never committed, or the handler
-                refuses it.
+                refuses to restore it.
             DeadlineExceededError: a process did not arrive in time.
         """
         operation = self._processes().start(

@@ -1,4 +1,4 @@
-"""Makes files and names durable that were not written by the engine.
+"""Syncs files and directories that the engine did not write.
 
 Bytes written to a URL are durable immediately.
 """
@@ -50,7 +50,7 @@ def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
     Args:
         path: the file's path.
         text: the file's new contents.
-        is_durable: sync the file; the caller must sync its name.
+        is_durable: sync the file; the caller must sync the directory.
 
     Raises:
         OSError: the file cannot be written.

@@ -21,9 +21,9 @@ PathLike = str | os.PathLike[str]
 def handler_path(path: PathLike) -> Any:
     """Returns the path object that a user's handler gets.
 
-    It is an `etils.epath.Path` in programs that use etils, as with Orbax, and
-    otherwise a `pathlib.Path`. For a URL it is a RemotePath, with the same
-    methods.
+    The object is an `etils.epath.Path` in programs that use etils, as with
+    Orbax, and otherwise a `pathlib.Path`. For a URL it is a RemotePath, which
+    has the same methods.
     """
     return as_path(path)
 
@@ -69,8 +69,8 @@ def is_path_temporary(
 
     Args:
         path: a directory.
-        temporary_path_cls: a class of temporary paths that makes the decision;
-            None means the options do.
+        temporary_path_cls: a class of temporary paths that decides; None means
+            that `atomicity_options` decide.
         atomicity_options: how checkpoints there are committed.
     """
     if temporary_path_cls is not None:
@@ -108,12 +108,12 @@ def _is_valid(validate: Any, path: PathLike) -> bool:
 class PathAwaitingCreation(Protocol):
     """A directory that a save creates when it is first needed.
 
-    A handler gets such an object. `path` is the future path, and the handler
-    may write there only after `await_creation`.
+    A handler gets such an object instead of a path. `path` is the future path.
+    The handler may write there only after `await_creation`.
     """
 
     def __truediv__(self, other: str | os.PathLike[str]) -> Any:
-        """Returns a path below, which the handler must create."""
+        """Returns a path below the directory; the handler must create it."""
         ...
 
     @property

@@ -62,7 +62,7 @@ class Pending(Protocol):
         Args:
             item_handlers_json: the handlers' type strings as JSON.
             custom_metadata: the user's metadata as JSON.
-            is_v1: mark the checkpoint like v1.
+            is_v1: write the file that marks a checkpoint of Orbax's v1 API.
         """
 
     def discard(self) -> None:
@@ -98,7 +98,7 @@ class CommitOptions:
 
         Args:
             path: the final path.
-            store: writes `_CHECKPOINT_METADATA`; None writes no such file.
+            store: writes `_CHECKPOINT_METADATA`; None means no such file.
         """
         return self.path_class(path).from_final(
             handler_path(path),
@@ -141,7 +141,7 @@ def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
     pending: Pending = _engine.PendingSave(
         path,
         overwrite=overwrite,
-        # Unless a rename was requested, the engine may commit without one.
+        # Unless a rename was requested, the engine may commit without a rename.
         has_marker=False if is_asked and not has_marker else has_marker,
         # The mode that mkdir would use.
         directory_mode=None if mode is None else mode & ~_umask(),
@@ -254,8 +254,7 @@ class _OwnPending:
 
 
 def _set_aside(path: str, is_finalized: Callable[[str], bool]) -> str | None:
-    """Moves a checkpoint to a name that readers do not accept as a step, and
-    that cleanups do not remove.
+    """Renames a checkpoint so that readers ignore it and cleanups keep it.
 
     Args:
         path: a checkpoint's path.
@@ -270,7 +269,7 @@ def _set_aside(path: str, is_finalized: Callable[[str], bool]) -> str | None:
     """
     aside = path + ".holdfast-replaced"
     if _files.lexists(aside):
-        # An earlier save was interrupted; one of the two is complete.
+        # An earlier save was interrupted; `path` or `aside` is complete.
         if _files.lexists(path) and is_finalized(path):
             _files.rmtree(aside)
         else:

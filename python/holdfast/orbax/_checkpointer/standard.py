@@ -101,9 +101,9 @@ class StandardCheckpointer(AsyncCheckpointer):
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
 
         Raises:
-            ValueError: the destination exists; the path is relative; the tree
-                cannot be saved.
-            Exception: the error of the previous save.
+            ValueError: the destination exists, the path is relative, or the
+                tree cannot be saved.
+            Exception: any error from the previous save.
         """
         super().save(
             directory,
@@ -123,15 +123,15 @@ class StandardCheckpointer(AsyncCheckpointer):
 
         Args:
             directory: the checkpoint's directory.
-            target: arrays, numbers or jax.ShapeDtypeStruct that describe the
-                result; None restores the stored form.
-            strict: refuse shapes that differ from the stored ones.
+            target: a tree of arrays, numbers or jax.ShapeDtypeStruct that
+                describes the result; None restores the tree as stored.
+            strict: refuse shapes that differ from the stored shapes.
 
         Raises:
             FileNotFoundError: the directory does not exist.
             ValueError: the checkpoint was never committed, or the target does
                 not match.
-            Exception: the error of the running save.
+            Exception: any error from the running save.
         """
         return super().restore(
             directory, args=StandardRestoreArgs(target, strict=strict)

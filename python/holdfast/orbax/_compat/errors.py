@@ -31,7 +31,7 @@ def reading_error(error: Exception) -> Exception:
     for kind, code in _CODE_OF_CLASS.items():
         if isinstance(error, kind):
             text = f"{code}: {error}"
-            # Also a ValueError, but callers can recognise damage.
+            # DataLossError is a ValueError too, and tells callers of damage.
             is_damage = kind is errors.DataLossError
             return errors.DataLossError(text) if is_damage else ValueError(text)
     return error
@@ -53,7 +53,7 @@ def reading() -> Iterator[None]:
 def as_builtin() -> Iterator[None]:
     """Translates the engine's errors in the block to built-in classes.
 
-    Programs may compare classes, and Orbax raises the built-in ones."""
+    Programs may compare classes, and Orbax raises built-in classes."""
     try:
         yield
     except errors.NotFoundError as error:

@@ -1,8 +1,7 @@
-"""Orbax's own classes, which count as the classes here.
+"""Lets subclasses of Orbax's own classes count as subclasses of holdfast's.
 
-A library's handler that derives from Orbax's CheckpointHandler works with
-holdfast like a handler that derives from the class here, because it has the
-same methods. This never imports Orbax.
+A library's handler that derives from Orbax's CheckpointHandler then works with
+holdfast, because it has the same methods. This module never imports Orbax.
 """
 
 from __future__ import annotations
@@ -30,8 +29,10 @@ def derives_from(cls: type, name: str) -> Any:
 
 
 def stands_for_orbaxs(cls: _ClassT) -> _ClassT:
-    """Decorates a class: classes that derive from Orbax's class of the same
-    name count as derived from it."""
+    """Class decorator: Orbax's class of the same name counts as this class.
+
+    Subclasses of Orbax's class then pass `issubclass` with the decorated class.
+    """
 
     def hook(asked: type, other: type, /) -> Any:
         if asked is cls:
@@ -43,10 +44,10 @@ def stands_for_orbaxs(cls: _ClassT) -> _ClassT:
 
 
 def orbax_args_registry() -> Any | None:
-    """Returns Orbax's own table of handlers and argument classes, or None if
-    Orbax was not imported.
+    """Returns Orbax's own module of handlers and argument classes.
 
-    Libraries that import Orbax fill it with `register_with_handler`.
+    Libraries that import Orbax call its `register_with_handler`. Returns None
+    if Orbax was not imported.
     """
     module = sys.modules.get(f"{_ORBAX}.checkpoint_args")
     is_orbaxs = getattr(module, "__name__", "").startswith(f"{_ORBAX}.")

@@ -1,7 +1,8 @@
-"""Adjusts the limit for concurrent copies from devices to past memory use.
+"""Adapts the limit on concurrent device-to-host copies to past memory use.
 
-A profiler measures the peak of a save; a PID controller computes the next
-save's limit from it. Sizes are in GiB (2^30 bytes) unless named otherwise.
+A profiler measures a save's peak memory use, and a PID controller computes the
+next save's limit from that peak. Sizes are in GiB (2^30 bytes) unless a name
+says otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class MemoryProfiler(abc.ABC):
 
     @property
     def peak_usage_bytes(self) -> int:
-        """The most bytes in use between start and end."""
+        """The peak memory use during the measurement, in bytes."""
         return self._peak_usage_bytes
 
     @abc.abstractmethod
@@ -34,7 +35,7 @@ class MemoryProfiler(abc.ABC):
 
     @abc.abstractmethod
     def profiler_end(self) -> None:
-        """Ends the measurement; called when the save's copies are made."""
+        """Ends the measurement; called when the save has copied everything."""
 
     @property
     def peak_usage_gib(self) -> float:
@@ -54,7 +55,7 @@ class MemoryProfiler(abc.ABC):
         """The memory of the machine.
 
         Raises:
-            NotImplementedError: the profiler does not know it.
+            NotImplementedError: the profiler does not know the memory's size.
         """
         raise NotImplementedError
 
@@ -89,20 +90,21 @@ class MemoryRegulator:
     """Adjusts a limit so that the peak approaches a fraction of all memory.
 
     Attributes:
-        max_memory_limit_gib: the limit's upper end.
+        max_memory_limit_gib: maximum of the limit.
         target_ratio: the fraction of all memory to use.
-        min_memory_limit_gib: the limit's lower end.
+        min_memory_limit_gib: minimum of the limit.
         kp: proportional coefficient.
         ki: integral coefficient.
         kd: derivative coefficient.
-        profiler: measures the peaks; None means the registered one.
+        profiler: measures the peaks; None means the registered profiler.
         integral: sum of past errors, within `integral_windup_limit`.
         prev_error: the last error.
         integral_windup_limit: limit of `integral`.
         current_limit_bytes: the current limit, in bytes.
 
     Raises:
-        ValueError: the limits are not positive or leave no room.
+        ValueError: a limit is not positive, or the minimum is not less than
+            `target_ratio` times the maximum.
     """
 
     max_memory_limit_gib: float
@@ -144,14 +146,15 @@ class MemoryRegulator:
         expected_surge_gib: float = 0.0,
         total_memory_gib: float,
     ) -> float:
-        """Returns the limit after a save.
+        """Returns the next save's limit.
 
         Args:
-            current_limit_gib: that save's limit.
-            peak_memory_usage_gib: the save's peak memory.
+            current_limit_gib: the last save's limit.
+            peak_memory_usage_gib: the last save's peak memory use.
             blocking_time_sec: ignored; accepted because Orbax has it.
             expected_surge_gib: memory to leave for other users; while this is
-                above 0, the limit does not rise and the integral stays.
+                above 0, the limit does not rise and the integral does not
+                change.
             total_memory_gib: the memory of the machine.
 
         Returns:
@@ -239,7 +242,7 @@ class MemoryRegulator:
 
         Raises:
             ValueError: there is no profiler, or it is the registered profiler,
-                which saves start and end themselves.
+                which saves already start and end.
         """
         profiler = self.profiler
         if profiler is None:

@@ -91,9 +91,9 @@ class MonitoredOperation:
         Args:
             path: the checkpoint's path.
             is_save: True for a save, False for a load.
-            is_async: whether it continues in the background.
+            is_async: whether the operation continues in the background.
             primary_host: the process that reports; None means every process.
-            context: the time that was already spent on it.
+            context: the time that was already spent on the operation.
         """
         self._made_at = time.time()
         self._context = context or SaveContext(self._made_at)
@@ -117,7 +117,7 @@ class MonitoredOperation:
         self.begun()
 
     def begun(self) -> None:
-        """Like `started`, for an operation that waits for no process."""
+        """Reports that an operation has begun without waiting for processes."""
         if is_primary_host(self._primary_host):
             record_event(f"{self._name}/start")
             if self._is_save:
@@ -132,7 +132,7 @@ class MonitoredOperation:
         """Reports that the previous save has ended.
 
         Args:
-            duration_secs: how long this save waited for it.
+            duration_secs: how long this save waited for the previous save.
         """
         record_duration(
             f"{self._kind}/blocking_wait_prev_duration_secs",
@@ -171,7 +171,7 @@ class MonitoredOperation:
 
 
 class Transfer:
-    """The leaves of a tree that is saved or loaded, and the transfer rate."""
+    """Reports how much of a tree was saved or loaded, and how fast."""
 
     def __init__(self, path: Any, primary_host: int | None = 0) -> None:
         """Records that the transfer begins now.
@@ -179,7 +179,8 @@ class Transfer:
         Args:
             path: the item's path, or a path that is known when the transfer
                 ends.
-            primary_host: the process that reports; None reports nothing.
+            primary_host: the process that reports; None means that no process
+                does.
         """
         self._path = path
         self._start_time = time.time()
@@ -188,7 +189,7 @@ class Transfer:
         self._jax_bytes = 0
 
     def count(self, tree: Any) -> None:
-        """Adds up the sizes of a tree's leaves."""
+        """Adds the sizes of a tree's leaves to the transfer's size."""
         if imported_jax() is None:
             return
         bytes_of_type: dict[type, int] = {}

@@ -1,4 +1,4 @@
-"""Puts the values that one replica has read onto all replicas.
+"""Copies the values that one replica has read to all replicas.
 
 One axis of a mesh is the axis of replicas: each index along it selects a set of
 devices that together hold the complete array. The devices of the primary
@@ -30,7 +30,7 @@ _COPIES = 3
 
 
 def replica_devices(mesh: Any, replica: int, axis: int) -> Any:
-    """Returns the devices of a replica, an array with one dimension less."""
+    """Returns a replica's devices as an array without the replica axis."""
     return np.take(mesh.devices, replica, axis=axis)
 
 
@@ -63,7 +63,7 @@ def local_replica_sharding(sharding: Any, axis: int, preferred: int = 0) -> Any:
 
 
 def bytes_per_device(array: Any) -> int:
-    """Returns the bytes of an array or ShapeDtypeStruct on a device."""
+    """Returns how many bytes of an array or ShapeDtypeStruct a device holds."""
     shard_shape = array.sharding.shard_shape(array.shape)
     return int(math.prod(shard_shape) * array.dtype.itemsize)
 
@@ -73,7 +73,7 @@ def pieces(
     memory_limit_bytes: int | None,
     memory_scaling_factor: float | None,
 ) -> list[range]:
-    """Returns runs of arrays that are summed together.
+    """Divides arrays into runs, each of which is summed in one operation.
 
     Args:
         arrays: jax.Arrays or ShapeDtypeStructs.

@@ -1,4 +1,4 @@
-"""Reaches jax only if the program has imported it or requests what needs it.
+"""Imports jax only when a request needs it; else uses jax if it is imported.
 
 All code of holdfast.orbax that uses jax goes through this module, so numpy
 trees do not need jax.

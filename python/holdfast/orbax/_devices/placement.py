@@ -1,6 +1,6 @@
 """Decides the shape and sharding that a stored array is restored with.
 
-Reads nothing. All shapes and origins are in elements.
+No function here reads files. All shapes and origins are in elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 def place(
     sharding: Any, shape: Shape, dtype: Any, prng_impl: str | None = None
 ) -> Any:
-    """Returns the buffers of an array over the devices of a sharding.
+    """Divides an array into buffers on the devices of a sharding.
 
     Args:
         sharding: a jax Sharding or a Format.
@@ -35,7 +35,8 @@ def place(
         A Placement of `_jax_arrays`.
 
     Raises:
-        ValueError: `sharding` is neither, or cannot divide the shape.
+        ValueError: `sharding` is neither a Sharding nor a Format, or cannot
+            divide the shape.
     """
     jax = require_jax("restoring a jax.Array")
     with importing:
@@ -94,8 +95,8 @@ def check_shape(placement: Any, stored: Shape, strict: bool) -> None:
     """Checks that the stored array can be restored with the placement's shape.
 
     Raises:
-        ValueError: with `strict`, the shape differs from the stored one; the
-            rank differs.
+        ValueError: the rank differs from the stored array's or, with `strict`,
+            the shape does.
     """
     if placement.shape == stored:
         return
@@ -109,9 +110,9 @@ def check_shape(placement: Any, stored: Shape, strict: bool) -> None:
 
 
 def stored_part(buffer: Buffer, stored: Shape) -> Shape | None:
-    """Returns the extents of the part of a box that is stored, from its origin.
+    """Returns the shape of a buffer's part that lies in the stored array.
 
-    Returns None if no part of the box is stored.
+    The part begins at the buffer's origin. Returns None if the part is empty.
     """
     part = tuple(
         min(extent, whole - start)

@@ -20,7 +20,7 @@ class ShardingFile:
 
     @functools.cached_property
     def exists(self) -> bool:
-        """Returns whether the item has this file."""
+        """Whether the item has this file."""
         return _files.exists(self._file)
 
     @functools.cached_property

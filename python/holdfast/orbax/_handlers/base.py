@@ -13,8 +13,8 @@ ORBAX_HANDLERS = "orbax.checkpoint._src.handlers"
 def recorded_name(handler_type: type[Any]) -> str:
     """Returns a handler's name in `_CHECKPOINT_METADATA`.
 
-    Standard handlers use Orbax's name, their TYPESTR, so Orbax chooses the same
-    handlers. Subclasses use their own names.
+    Standard handlers use Orbax's name, their TYPESTR, so that Orbax chooses the
+    same handlers. Subclasses use their own names.
     """
     own = f"{handler_type.__module__}.{handler_type.__qualname__}"
     return str(vars(handler_type).get("TYPESTR", own))

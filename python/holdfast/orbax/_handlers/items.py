@@ -24,11 +24,11 @@ _OURS = "holdfast.orbax."
 
 
 class ItemHandlers:
-    """Handlers of items: given handlers, and handlers chosen by arguments.
+    """The handlers of items, given by the caller or chosen by arguments.
 
-    An item keeps its first handler. An item named without a handler gets the
-    handler of its first arguments. If no item was named, this applies to any
-    item.
+    An item keeps its first handler. An item that was named without a handler
+    gets the handler that its first arguments belong to. If no items were named,
+    every item gets its handler in this way.
 
     Thread-safety: one call at a time.
     """
@@ -43,7 +43,8 @@ class ItemHandlers:
 
         Args:
             item_names: items without handlers.
-            items_and_handlers: items with handlers, or with None.
+            items_and_handlers: handlers by item name; None means that the
+                item's first arguments determine the handler.
             handler_registry: more entries; copied.
         """
         self.registry = DefaultCheckpointHandlerRegistry(handler_registry)
@@ -80,7 +81,10 @@ class ItemHandlers:
         return found
 
     def known(self) -> dict[str, CheckpointHandler | None]:
-        """Returns the last handler of each item, None for items only named."""
+        """Returns the last registered handler of each item.
+
+        The handler of an item that was only named is None.
+        """
         known: dict[str, CheckpointHandler | None] = {
             name: handler
             for (name, _), handler in self.registry.get_all_entries().items()
@@ -95,11 +99,12 @@ class ItemHandlers:
 
         Args:
             name: the item's name.
-            args: the item's arguments; None requests a known handler.
+            args: the item's arguments; None means that the item already has a
+                handler.
 
         Raises:
-            ValueError: no handler is known; the item's handler does not accept
-                these arguments; their class was never registered.
+            ValueError: no handler is known, the item's handler does not accept
+                these arguments, or their class was never registered.
             TypeError: the arguments are not CheckpointArgs.
         """
         if args is None:
@@ -143,7 +148,7 @@ class ItemHandlers:
 
 
 def _entries_text(entries: HandlerRegistryMapping) -> str:
-    """Formats the entries like Orbax, with Orbax's names for our classes."""
+    """Formats the entries as Orbax does, with Orbax's names for our classes."""
     texts = [
         f"(({name!r}, {_class_text(args, handler)}), {_object_text(handler)})"
         for (name, args), handler in entries.items()

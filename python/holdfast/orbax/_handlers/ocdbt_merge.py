@@ -22,10 +22,10 @@ async def merge_ocdbt_per_process_files(
     *,
     store_ocdbt_metadata_and_values_separately: bool = False,
 ) -> None:
-    """Merges `ocdbt.process_*` into the database of the directory.
+    """Merges the databases `ocdbt.process_*` into the directory's database.
 
-    The merged database refers to their values, so they must not be deleted.
-    Does nothing if these databases do not exist.
+    The merged database refers to values in these databases, which must not be
+    deleted. Does nothing if the directory does not have such databases.
 
     Args:
         directory: the item's directory.

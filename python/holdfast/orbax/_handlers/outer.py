@@ -40,16 +40,16 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
         """Writes the item's files into `directory`, which exists.
 
         Args:
-            directory: any object with an absolute path.
-            item: with `save_args`, replaces `args`.
-            save_args: with `item`, replaces `args`.
-            args: what to save.
+            directory: the absolute path, as any path-like object.
+            item: the tree, if `args` is not given.
+            save_args: options for the leaves, if `args` is not given.
+            args: the tree and its options.
 
         Raises:
             ValueError: the tree cannot be saved, or the path is relative.
             TypeError: `custom_metadata` is not a JSON value.
             OSError: the files cannot be written.
-            Exception: the error of a type handler.
+            Exception: any error from a type handler.
         """
         self._impl.save(directory, args=self._impl_args(item, save_args, args))
 
@@ -60,7 +60,7 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
         save_args: Any | None = None,
         args: _SaveArgs | None = None,
     ) -> Any:
-        """Like `save`, but the returned futures write the files.
+        """Copies the tree, and returns futures that write the files.
 
         The tree is copied before the call returns. Arguments and errors are the
         same as for `save`.
@@ -73,7 +73,7 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
         """Returns the metadata of each leaf, without reading any values.
 
         Raises:
-            FileNotFoundError: there is no `_METADATA`.
+            FileNotFoundError: the item has no `_METADATA`.
             ValueError: the metadata cannot be read.
         """
         metadata: TreeMetadata = self._impl.metadata(directory)
@@ -88,7 +88,7 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
             directory: the item's directory.
 
         Raises:
-            ValueError: the data of the processes does not match.
+            ValueError: the processes' data do not match.
         """
         self._impl.finalize(directory)
 

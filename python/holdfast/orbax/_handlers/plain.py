@@ -16,8 +16,9 @@ from holdfast.orbax.checkpoint_args import (
 
 
 class PlainHandler(CheckpointHandler):
-    """Wraps a handler without registered arguments; passes it the caller's
-    arguments.
+    """Wraps a handler whose argument classes were never registered.
+
+    The handler gets the caller's arguments unchanged.
     """
 
     TYPESTR = (
@@ -73,7 +74,7 @@ class AsyncPlainArgs(PlainArgs):
 
 
 def wrap(handler: Any) -> PlainHandler:
-    """Wraps a handler in one whose arguments are registered."""
+    """Wraps a handler in a handler whose argument classes are registered."""
     if isinstance(handler, AsyncCheckpointHandler):
         return AsyncPlainHandler(handler)
     return PlainHandler(handler)

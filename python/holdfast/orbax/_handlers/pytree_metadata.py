@@ -55,9 +55,9 @@ def read_metadata(
 
     Raises:
         FileNotFoundError: the item has no `_METADATA`.
-        DataLossError: the item had `_METADATA` when it was saved.
+        DataLossError: `_METADATA` was saved but is missing now.
         ValueError: the metadata of the tree or of a leaf cannot be read.
-        Exception: the error of a type handler.
+        Exception: any error from a type handler.
     """
     file = os.path.join(os.fspath(directory), TREE_METADATA_FILE)
     if not _files.isfile(file):
@@ -113,7 +113,7 @@ def _describe_others(
     others: dict[str, list[int]],
     described: list[Any],
 ) -> None:
-    """Gets the metadata of leaves from their handlers."""
+    """Fills `described` at the leaves of `others`, by asking their handlers."""
     parameter = parameters_of(source)
 
     def infos(indices: list[int]) -> list[Any]:
@@ -166,7 +166,7 @@ class Describer:
         self._sharding_file = ShardingFile(source.path)
         self._shardings: dict[str, Any] = {}
         self._zarr: dict[str, Any] = {}
-        # StorageMetadata is frozen, so leaves with equal storage can share one.
+        # StorageMetadata is frozen, so leaves with equal storage share objects.
         self._storages: dict[Any, StorageMetadata] = {}
         # The previous leaf's layout, and its dtype and storage.
         self._layout: Any = None
@@ -174,7 +174,7 @@ class Describer:
         self._storage: Any = None
 
     def describe(self, index: int, row: tuple[Any, ...]) -> Any:
-        """Describes a leaf; `row` is its row of the source."""
+        """Describes a leaf; `row` is the leaf's row in `Source.rows`."""
         name, _, layout, sharding_json, has_problem = row
         value_type, is_skipped, _, shape, _, _, _ = layout
         if is_skipped or value_type not in _ARRAYS:

@@ -1,4 +1,4 @@
-"""Saves a pytree item: checks what Orbax refuses, captures the tree, writes it.
+"""Saves a pytree item: checks the tree as Orbax does, captures and writes it.
 
 The engine writes leaves with standard handlers. Any other handler is called
 once with all its leaves, and the engine records these leaves.
@@ -136,11 +136,11 @@ class PreparedSave:
     """A captured tree, which can be written without the caller's tree.
 
     Attributes:
-        tree: the engine's tree; it only names the leaves of other handlers.
+        tree: the engine's tree; has only the names of other handlers' leaves.
         options: the engine's options.
         others: the leaves that other handlers write.
         processes: the processes that write the tree together.
-        anchor_every: one of this many steps is full, and the others are deltas;
+        anchor_every: one in this many steps is full, and the others are deltas;
             None means that all are full.
     """
 
@@ -160,8 +160,8 @@ class PreparedSave:
             The handlers' futures.
 
         Raises:
-            Exception: the error of a handler; by then the futures of the other
-                handlers have ended.
+            Exception: any error from a handler. It is raised after the other
+                handlers' futures have ended.
         """
         directory = as_path(directory)
         return await futures_of(
@@ -184,8 +184,8 @@ class PreparedSave:
     ) -> None:
         """Writes the item's files into an existing directory.
 
-        If there are several processes, each writes its part. Then the primary
-        makes an item from the parts with `finish_item`.
+        With several processes, each writes its part. Then the primary makes an
+        item from the parts with `finish_item`.
 
         Args:
             directory: the item's directory.
@@ -196,7 +196,7 @@ class PreparedSave:
             CancelledError: `is_cancelled` returned True.
             OSError: the files cannot be written.
             ValueError: the path is relative, or the tree cannot be stored.
-            Exception: the error of another handler.
+            Exception: any error from another handler.
         """
         path = os.fspath(directory)
         check_absolute(path)
@@ -228,7 +228,7 @@ _PART_PREFIX = "_HOLDFAST_PART_"
 
 
 def has_parts(directory: Any) -> bool:
-    """Returns whether processes have written an unfinished item there."""
+    """Returns whether a directory has parts of an item that is not finished."""
     names = _files.listdir(os.fspath(directory))
     return any(name.startswith(_PART_PREFIX) for name in names)
 
@@ -244,7 +244,8 @@ def finish_item(
 
     Args:
         directory: the item's directory.
-        processes: the processes that wrote it; this one is the primary.
+        processes: the processes that wrote the parts; this process is the
+            primary.
         use_ocdbt: whether arrays are stored in databases.
         adopt_existing: whether other handlers have also written files.
 
@@ -275,8 +276,8 @@ async def futures_of(calls: Iterable[Awaitable[Any]]) -> list[Any]:
         calls: each returns a list of futures, or None.
 
     Raises:
-        Exception: the error of the first call that failed; by then the futures
-            of other calls have ended.
+        Exception: the error of the first call that failed. It is raised after
+            the other calls' futures have ended.
     """
     results = await asyncio.gather(*calls, return_exceptions=True)
     failures = [r for r in results if isinstance(r, BaseException)]
@@ -292,7 +293,7 @@ def wait_for_all(futures: Iterable[Any]) -> None:
     """Waits for every future, then raises the first failure.
 
     Raises:
-        Exception: the error of a future.
+        Exception: any error from a future.
     """
     failure: BaseException | None = None
     for future in futures:
@@ -305,7 +306,7 @@ def wait_for_all(futures: Iterable[Any]) -> None:
 
 
 def wait_quietly(futures: Iterable[Any]) -> None:
-    """Waits for every future, whatever it raises."""
+    """Waits for every future and ignores errors."""
     try:
         wait_for_all(futures)
     except Exception:  # noqa: S110 - an earlier failure is what is reported
@@ -381,7 +382,7 @@ class _HandlerTable:
         self.has_others = False
 
     def of(self, leaf: Any) -> TypeHandler | None:
-        """Returns the leaf's handler; None if the engine does its work.
+        """Returns the leaf's handler; None if the engine does the work.
 
         Raises:
             ValueError: no handler supports the type.
@@ -489,7 +490,7 @@ def _json_text(custom_metadata: Any) -> str:
         raise TypeError(
             "Failed to encode `custom_metadata` metadata as JSON object. Please"
             " ensure your `custom_metadata` is JSON-serializable."
-        ) from error  # this names the key and a remedy
+        ) from error  # `error` names the key and a remedy
 
 
 def _args_of_leaves(
@@ -511,7 +512,7 @@ def _engine_args(
     args: list[SaveArgs | None],
     handlers: list[TypeHandler | None],
 ) -> dict[str, EngineSaveArgs]:
-    """Returns, by parameter name, the arguments of the engine's leaves.
+    """Returns the arguments of the leaves that the engine saves, by name.
 
     Raises:
         AttributeError: a dtype is not a numpy dtype.
@@ -533,7 +534,7 @@ def _check_leaves(
     """Returns the handler of each leaf; refuses leaves with Orbax's messages.
 
     Raises:
-        ValueError: a type cannot be saved; an array has zero size.
+        ValueError: a type cannot be saved, or an array has zero size.
     """
     handlers: list[TypeHandler | None] = []
     for i, leaf in enumerate(flat.leaves):
@@ -554,7 +555,7 @@ def _check_leaves(
 def _check_array(
     flat: structure.FlatTree, i: int, processes: Processes
 ) -> None:
-    """Checks that an array can be saved here.
+    """Checks that this process can save an array.
 
     Raises:
         ValueError: the array has zero size, or is only on one process.

@@ -27,7 +27,7 @@ def is_placeholder(value: Any) -> bool:
 
 
 class _RareWarning:
-    """A warning that is logged only occasionally."""
+    """A warning that is logged at most every 12 hours."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -58,12 +58,12 @@ class SaveArgs(metaclass=abc.ABCMeta):  # noqa: B024
     Attributes:
         aggregate: deprecated; ignored, with a warning.
         dtype: a numpy dtype to store instead of the leaf's own dtype.
-        chunk_byte_size: the most decoded bytes of a chunk.
+        chunk_byte_size: maximum size of an uncompressed chunk, in bytes.
         shard_axes: axes to split first when chunks are made smaller.
-        write_chunk_shape: shape of one written object, in elements; it divides
+        write_chunk_shape: shape of one written object, in elements; must divide
             the shard's shape. Needs zarr 3.
-        read_chunk_shape: shape of the chunks inside a written object; it
-            divides `write_chunk_shape`. Needs zarr 3.
+        read_chunk_shape: shape of the chunks inside a written object; must
+            divide `write_chunk_shape`. Needs zarr 3.
     """
 
     aggregate: bool = False
@@ -113,7 +113,7 @@ class ArrayRestoreArgs(RestoreArgs):
         sharding: a jax Sharding, a Format, or ShardingMetadata.
         global_shape: in elements; None means the stored shape.
         shape: a synonym of `global_shape`.
-        strict: refuse a shape that differs from the stored one. If False, pad
+        strict: refuse a shape that differs from the stored shape. If False, pad
             with zeros or truncate at the end of each dimension.
 
     Raises:
@@ -144,7 +144,7 @@ class ArrayRestoreArgs(RestoreArgs):
 
 @dataclasses.dataclass
 class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
-    """Like `ArrayRestoreArgs`, for SingleReplicaArrayHandler.
+    """How SingleReplicaArrayHandler restores one leaf; see `ArrayRestoreArgs`.
 
     Attributes:
         single_replica_sharding: deprecated; the devices of a replica are
@@ -165,7 +165,7 @@ class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
 
 
 def default_restore_type(args: RestoreArgs) -> Any:
-    """Returns the type as which to restore a leaf that has no recorded type.
+    """Returns the type to which a leaf without a recorded type is restored.
 
     Raises:
         ValueError: `args` are not RestoreArgs.

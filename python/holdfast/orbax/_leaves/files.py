@@ -37,7 +37,7 @@ def engine_args(args: SaveArgs) -> EngineSaveArgs:
     dtype = args.dtype
     name = None
     if dtype is not None:
-        # Like Orbax, read the dtype's size, which classes do not have.
+        # As in Orbax, a dtype without a size, such as `float`, is an error.
         _ = dtype.itemsize
         name = dtype.name
     return (
@@ -79,8 +79,9 @@ def has_any(args: SaveArgs) -> bool:
 
 
 def data_file_bytes(size: int | None, use_ocdbt: bool = True) -> int | None:
-    """Returns the data file size for an option; 0 means no limit, None the
-    default.
+    """Returns the engine's data file size for the caller's option.
+
+    0 means no limit, and None means the engine's default.
 
     Raises:
         ValueError: the size is negative.
@@ -123,10 +124,10 @@ def as_path(directory: Any) -> Any:
 
 
 def common_ocdbt_setting(infos: Sequence[ParamInfo]) -> bool:
-    """Returns whether the parameters are stored in a database.
+    """Returns whether all parameters are stored in an OCDBT database.
 
     Raises:
-        ValueError: the parameters contradict each other, or do not say.
+        ValueError: the parameters differ, or do not have this setting.
     """
     use_ocdbt = infos[0].is_ocdbt_checkpoint
     for info in infos:
@@ -166,7 +167,7 @@ def await_paths_now(infos: Sequence[ParamInfo]) -> None:
 
 
 async def await_paths(infos: Sequence[ParamInfo]) -> None:
-    """Like `await_paths_now`, in a coroutine."""
+    """Waits until the parameters' directories exist."""
     for info in infos:
         await info.await_path_creation()
 

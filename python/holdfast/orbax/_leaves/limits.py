@@ -1,4 +1,4 @@
-"""Byte limiters: how many bytes of a checkpoint are in flight.
+"""Byte limiters: limit how many bytes of a checkpoint are in flight.
 
 A limiter belongs to one event loop; tasks of that loop share it.
 """
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class ByteLimiter(Protocol):
-    """A budget from which handlers reserve memory, to release it later."""
+    """A memory budget; handlers reserve bytes and release them later."""
 
     async def wait_for_bytes(self, requested_bytes: int) -> None:
         """Returns once that many bytes may be used."""
@@ -25,7 +25,7 @@ class LimitInFlightBytes:
     """A `ByteLimiter` with a limit.
 
     Attributes:
-        max_bytes: the limit; a single request must be below it.
+        max_bytes: the limit; a single request must be below the limit.
     """
 
     def __init__(self, num_bytes: int) -> None:

@@ -43,7 +43,8 @@ class ParamInfo:
         is_ocdbt_checkpoint: whether arrays are stored in an OCDBT database.
         use_compression: whether chunks are compressed with zstd.
         use_zarr3: whether arrays are zarr 3 instead of zarr 2.
-        ocdbt_target_data_file_size: bytes of a data file; 0 means no limit.
+        ocdbt_target_data_file_size: target size of data files in bytes; 0 means
+            no limit.
         ts_context: resources of storage drivers; not used by the engine.
         value_typestr: the handler's type string for the value.
         enable_pinned_host_transfer: copy through pinned memory.
@@ -74,7 +75,7 @@ class ParamInfo:
         write_shape: tuple[int, ...] | None = None,
         is_prioritized_key_fn: IsPrioritizedKeyFn | None = None,
     ) -> None:
-        # Only handlers of complete trees leave the name unset.
+        # The name is None only if a handler of complete trees makes the object.
         self.name: str = cast(str, name)
         self._parent_dir: Any = parent_dir
         if path is None and parent_dir is not None:

@@ -1,4 +1,4 @@
-"""Decides, before anything is read, what each stored leaf becomes.
+"""Decides what each stored leaf becomes, before anything is read.
 
 The functions here are pure and work on dataclasses; `reader` executes the
 plans.
@@ -73,7 +73,7 @@ def plan_leaf(
     kind_of: KindOf,
     options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> LeafPlan:
-    """Plans a leaf that has an entry.
+    """Plans the restore of a leaf that has a metadata entry.
 
     Args:
         name: the parameter's name.
@@ -85,7 +85,8 @@ def plan_leaf(
         options: whether empty namedtuples are restored.
 
     Raises:
-        ValueError: a leaf cannot have this type, or the leaf has no value.
+        ValueError: no handler accepts the leaf's type, or the leaf has no
+            value.
     """
     requested = args.restore_type or entry.value_type
     if entry.skip_deserialize or is_empty_typestr(requested):
@@ -112,7 +113,8 @@ def lookup_error(
 def complete_args(target: Any, args: Any) -> RestoreArgs:
     """Completes the restore arguments of one leaf of the caller's item.
 
-    If strict array arguments lack shape or dtype, the item supplies them.
+    If strict array arguments lack a shape or dtype, the item's leaf supplies
+    it.
 
     Args:
         target: the item's leaf.

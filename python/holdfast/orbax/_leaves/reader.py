@@ -66,21 +66,22 @@ def read_leaves(plans: list[LeafPlan], arrays_at: ArraysAt) -> list[Any]:
         n values: numpy arrays, scalars, jax.Arrays, strings.
 
     Raises:
-        ValueError: a leaf cannot be read, or not as requested.
+        ValueError: a leaf cannot be read as requested.
         FileNotFoundError: files of an array are missing.
     """
     return _Reader(arrays_at).read(plans)
 
 
 class _Reader:
-    """The memory, requests and caches of one call."""
+    """The memory, requests and caches of one call of `read_leaves`."""
 
     def __init__(self, arrays_at: ArraysAt) -> None:
         self._arrays_at = arrays_at
-        # The checkpoint of all plans; the boxes to fill; and, by plan index,
-        # (leaf, dtype) of complete arrays to create.
+        # The checkpoint of all plans.
         self._checkpoint: Any = None
+        # The buffers to fill, each with its leaf's index.
         self._requests: list[Request] = []
+        # The arrays to read completely: (leaf index, dtype) by plan index.
         self._wholes: dict[int, tuple[int, Any]] = {}
         self._sharding_file = ShardingFile(arrays_at.path)
         self._shardings: dict[str, Any] = {}
@@ -122,7 +123,8 @@ class _Reader:
         return values
 
     def _fill(self, plans: list[LeafPlan], values: list[Any]) -> None:
-        """Reads everything requested; complete arrays become values."""
+        """Fills the requested buffers, and puts complete arrays into `values`.
+        """
         budget = budget_options(self._arrays_at.byte_limiter)
         arrays: list[Any] = []
         with reading():
@@ -147,7 +149,7 @@ class _Reader:
             return _engine.deserialize_strings(STRINGS_FILE, [place])[0]
 
     def _array_leaf(self, plan: LeafPlan) -> StoredLeaf:
-        """Returns the stored array.
+        """Returns the stored leaf of an array's plan.
 
         Raises:
             FileNotFoundError: the array's directory or metadata file is
@@ -213,7 +215,9 @@ class _Reader:
                 )
 
     def _sharding_of(self, plan: LeafPlan) -> Any:
-        """Returns the jax Sharding or Format for a leaf; None if unusable.
+        """Returns the jax Sharding or Format for a leaf.
+
+        Returns None if the recorded sharding is unusable.
 
         Raises:
             ValueError: a sharding is neither given nor recorded.

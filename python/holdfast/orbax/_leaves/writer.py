@@ -1,7 +1,7 @@
 """Writes arrays of parameters into a directory, without a tree.
 
-Handlers of single types use this: their arrays go to `ocdbt.process_0` (or to
-files), where a merge or the save of the item finds them.
+Type handlers use this module. Their arrays go to `ocdbt.process_0` or to
+separate files, where a merge or the item's save finds them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class HostArrays:
         snapshot: bool = False,
         is_replica: bool = False,
     ) -> HostArrays:
-        """Captures arrays by their parameters' names."""
+        """Captures arrays, given by parameter name."""
         tree = _engine.build_tree(arrays, adapt=adapt, snapshot=snapshot)
         return cls(frozenset(arrays), tree, is_replica)
 
@@ -73,7 +73,7 @@ class SerializedArrayMetadata:
         param_name: the parameter's name.
         write_shape: the shape that one device wrote.
         chunk_shape: the shape of the stored chunks.
-        ext_metadata: such as {"random_key_impl": "threefry2x32"}, or None.
+        ext_metadata: more metadata, e.g. {"random_key_impl": "threefry2x32"}.
     """
 
     param_name: str

@@ -15,7 +15,7 @@ from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
 
 
 def check_args(items: Any, args: Any, is_single: bool) -> None:
-    """Checks the kinds of arguments.
+    """Checks that items and arguments have the right kinds.
 
     Raises:
         ValueError: an argument has the wrong kind.
@@ -57,12 +57,12 @@ def legacy_args(
 
     Args:
         registry: the manager's handlers.
-        items: the items to save, or the restore targets: the single item, or
-            items by name, or None.
+        items: the single item to save or its restore target; if steps hold
+            several items, a dict by item name; or None.
         options: the options, in the same form.
         is_single: whether steps hold a single item.
-        is_save: whether the arguments are for a save. Those for a restore may
-            have only options for an item.
+        is_save: whether the arguments are for a save. For a restore, an item
+            may have options without a target.
 
     Raises:
         ValueError: an item's handler is not known.

@@ -26,7 +26,7 @@ def call_all(*calls: Callable[[], object]) -> None:
 
 
 class FinalizeThread(threading.Thread):
-    """Finishes the save of a step.
+    """Runs the work that finishes a step's save.
 
     Each waiting thread gets the error once.
     """
@@ -85,7 +85,7 @@ class SaveProgress:
         multiprocessing_options: MultiprocessingOptions,
         async_options: AsyncOptions | None,
     ) -> None:
-        """Starts in the state that no save is running.
+        """Creates the object; no save is running at first.
 
         Args:
             multiprocessing_options: the processes that agree on the state.
@@ -100,7 +100,9 @@ class SaveProgress:
         return self._is_running.is_set()
 
     def set(self, is_running: bool) -> None:
-        """Sets the state once all processes have arrived.
+        """Waits for all processes, then sets the state.
+
+        The state is set even if the wait fails.
 
         Raises:
             DeadlineExceededError: a process did not arrive in time.

@@ -53,8 +53,9 @@ class CheckpointManagerOptions:
         todelete_full_path: like `todelete_subdir`, in a bucket.
         enable_background_delete: `delete` returns before the files are removed;
             deleting after a save never waits for their removal.
-        num_deletion_threads: the most steps to remove concurrently.
-        read_only: do not save or delete; clears the options for these.
+        num_deletion_threads: maximum number of steps removed concurrently.
+        read_only: do not save or delete; clears the options for saving and
+            deleting.
         enable_async_checkpointing: save in the background.
         async_options: options of background saves.
         multiprocessing_options: which processes take part.
@@ -66,9 +67,10 @@ class CheckpointManagerOptions:
         save_root_metadata: write the manager's metadata.
         temporary_path_class: creates and finalizes the directories of steps and
             items, and overrides `atomicity_options`.
-        save_decision_policy: decides when to save; replaces the options above.
-        preservation_policy: decides which steps to keep; replaces the options
+        save_decision_policy: decides when to save; replaces the older options
             above.
+        preservation_policy: decides which steps to keep; replaces the older
+            options above.
         prevent_write_metrics: do not store metrics.
         enable_should_save_is_saving_in_progress_check: pass to policies whether
             a save is running.
@@ -79,8 +81,8 @@ class CheckpointManagerOptions:
             (`doc/deltas.md`); None stores every step in full. Orbax does not
             have this option and reads only full steps. One process only.
         fingerprints: store a 128-bit fingerprint of each array's elements
-            (`doc/fingerprints.md`) next to what Orbax reads. Orbax does not
-            have this option.
+            (`doc/fingerprints.md`) in addition to what Orbax reads. Orbax does
+            not have this option.
 
     Raises:
         ValueError: options contradict each other.
@@ -138,8 +140,9 @@ def continuous_checkpointing_options(
 ) -> CheckpointManagerOptions:
     """Returns options for a manager that saves as often as storage allows.
 
-    It saves at every multiple of the interval, after waiting for the previous
-    save, and in between whenever no save is running (Orbax 0.12.10).
+    At every multiple of the interval, the manager waits for the previous save
+    and saves. In between it saves whenever no save is running. Orbax has this
+    function since 0.12.10.
 
     Args:
         target_interval_steps: the interval, in steps; at least 1.

@@ -47,7 +47,7 @@ from holdfast.orbax.step import (
 
 
 class ReadingManager:
-    """The steps in a directory, and restores from them.
+    """Lists the steps in a directory and restores them.
 
     A derived class sets the attributes declared here. Orbax's names with an
     underscore exist for managers in libraries that derive from Orbax's manager
@@ -126,7 +126,7 @@ class ReadingManager:
         name = "/jax/checkpoint/read/load_all_step_metadata_duration_secs"
         with timed(name):
             found = list(self._name_format.find_all(self._directory))
-            # In an object store the marker has already decided this.
+            # In an object store, the marker already proves a checkpoint.
             if not _files.is_url(self._directory):
                 paths = [os.fspath(step.path) for step in found]
                 are_steps = _engine.hold_checkpoints(paths)
@@ -145,8 +145,10 @@ class ReadingManager:
 
         Args:
             step: the step's number; None means the last step.
-            items: replaces `args`: the target, or targets by item.
-            restore_kwargs: replaces `args`: options, or options by item.
+            items: the single item's target, or targets by item name; an
+                alternative to `args`.
+            restore_kwargs: options for the single item, or options by item
+                name; an alternative to `args`.
             directory: a different directory of steps.
             args: the single item's arguments, or a Composite of arguments; None
                 restores every item as stored.
@@ -159,8 +161,8 @@ class ReadingManager:
             KeyError: an item does not exist.
             ValueError: the arguments do not match, or the step was never
                 committed.
-            DataLossError: the last step was committed and is damaged.
-            Exception: the error of an item's handler.
+            DataLossError: `step` is None, and the last step is damaged.
+            Exception: any error from an item's handler.
         """
         newest = None
         if step is None and directory is None:
@@ -229,7 +231,7 @@ class ReadingManager:
         return latest
 
     def _get_read_step_directory(self, step: int, root_dir: Any) -> Any:
-        """Returns the directory of a step, existing or not.
+        """Returns the directory of a step, which may not exist.
 
         Raises:
             ValueError: the user's name format does not find the step.

@@ -59,7 +59,7 @@ def check_root(directory: Any, steps: Sequence[Any]) -> None:
 
     Args:
         directory: the directory in which a manager looked for steps.
-        steps: the steps that it found.
+        steps: the steps that the manager found there.
 
     Raises:
         ValueError: the directory is itself a checkpoint.
@@ -73,10 +73,10 @@ def write_run_metadata(
     custom_metadata: Mapping[str, Any] | None,
     options: MultiprocessingOptions,
 ) -> RootMetadata | None:
-    """Stores the run's metadata, on the primary, if the run has none yet.
+    """Stores the run's metadata on the primary, unless the run already has any.
 
     Returns:
-        The stored metadata; None if it must be read.
+        The stored metadata; None if nothing was written here.
 
     Raises:
         ValueError: the metadata is not a JSON object.
@@ -96,11 +96,11 @@ def write_run_metadata(
 
 
 def read_run_metadata(directory: Any) -> RootMetadata:
-    """Reads the run's metadata; empty if there is no metadata.
+    """Reads the run's metadata; returns empty metadata if none is stored.
 
     Raises:
         OSError: the metadata cannot be read.
-        ValueError: it contains types that Orbax does not write.
+        ValueError: the metadata contains types that Orbax does not write.
     """
     path = os.path.join(directory, METADATA_ITEM_NAME)
     return read_root_metadata(path) if _files.exists(path) else RootMetadata()

@@ -73,8 +73,10 @@ class _Facts:
 
     @functools.cached_property
     def of_path(self) -> dict[str, tuple[int, str | None]]:
-        """Returns nanoseconds since 1970 and metrics, for steps that still
-        exist."""
+        """The time, in ns since 1970, and metrics of each step, by path.
+
+        Steps that no longer exist are absent.
+        """
         rows = _engine.describe_steps(self._paths)
         return {path: (time, text) for _, path, _, time, text in rows}
 
@@ -177,7 +179,7 @@ class Run:
         return taken
 
     def put_back(self, infos: Iterable[CheckpointInfo]) -> None:
-        """Adds steps again, before the steps that were saved after them."""
+        """Adds removed steps again, in the order of their numbers."""
         with self._lock:
             known = {info.step for info in self._infos}
             missing = [info for info in infos if info.step not in known]
@@ -202,10 +204,10 @@ class Run:
 
         Args:
             step: the step's number.
-            known: the steps that count.
+            known: the steps that count as saved.
             is_saving: whether a save is running in the background.
-            asks_preemption: returns whether the program is about to be
-                preempted at a step.
+            asks_preemption: a function that returns whether the program is
+                about to be preempted at a step.
         """
         if known and known[-1].step >= step:
             return False
@@ -240,14 +242,16 @@ class Run:
     def reading(
         self, directory: Any, newest: CheckpointInfo | None
     ) -> Iterator[None]:
-        """Wraps the read of a step in the block.
+        """Runs a block that reads a step.
 
         Args:
             directory: the directory of all steps.
             newest: the step, if it was chosen because it is the newest.
 
         Raises:
-            DataLossError: `newest` was committed and is damaged.
+            DataLossError: `newest` was committed and is damaged; the message
+                names the newest undamaged step.
+            Exception: any other error from the block.
         """
         try:
             with _files.asking_once():
@@ -287,8 +291,10 @@ class Run:
         return None
 
     def forget(self, steps: Collection[int]) -> list[CheckpointInfo]:
-        """Removes steps from the list, but never all of them; returns the
-        removed ones in order."""
+        """Removes steps from the list, but never the last remaining step.
+
+        Returns the removed steps in order.
+        """
         dropped = all_but_one(
             [info for info in self._infos if info.step in steps],
             len(self._infos),

@@ -1,7 +1,7 @@
 """Removes the files of steps in the background.
 
-`_engine.dispose_of_steps` first removes the step itself. If a program ends
-before the files are removed, the next program removes its `leftovers`.
+By then, `_engine.dispose_of_steps` has made the steps disappear. If a program
+ends before their files are removed, the next program removes the `leftovers`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TRASH_NAME = ".holdfast_trash"
 
 
 class Remover:
-    """Removes directories on threads that end when all are removed.
+    """Removes directories on threads, which end when nothing is left to remove.
 
     Thread-safety: any number of threads.
     """
@@ -27,7 +27,7 @@ class Remover:
         """Creates a remover without starting a thread.
 
         Args:
-            thread_count: the most directories to remove concurrently.
+            thread_count: maximum number of directories removed concurrently.
         """
         self._thread_count = max(1, thread_count)
         self._paths: collections.deque[str] = collections.deque()
@@ -45,11 +45,11 @@ class Remover:
     ) -> None:
         """Removes steps; their files are removed soon afterwards.
 
-        If a view or a delta refers to a step, the step stays. A later call
+        If a view or a delta refers to a step, the step is kept. A later call
         removes it once the view or delta no longer exists.
 
         Args:
-            root: the steps' root; the same in all calls.
+            root: the directory of the steps; the same in all calls.
             names: the names of the steps' directories.
             todelete_subdir: move the steps there instead.
             todelete_full_path: like `todelete_subdir`, in a bucket.
@@ -109,7 +109,7 @@ class Remover:
 
 
 def remove_entry(path: str) -> None:
-    """Removes an entry that the engine has marked for removal."""
+    """Removes an entry that the engine has marked for removal; logs errors."""
     try:
         _engine.remove_trashed(path)
     except (OSError, errors.HoldfastError) as error:
@@ -119,7 +119,7 @@ def remove_entry(path: str) -> None:
 def leftovers(root: str) -> list[str]:
     """Returns the directories that an earlier program did not finish removing.
 
-    The result is empty in a bucket, because there opening a manager must send
+    The result is empty in a bucket, because opening a manager there must take
     only one request.
     """
     return [] if _files.is_url(root) else _engine.disposal_leftovers(root)

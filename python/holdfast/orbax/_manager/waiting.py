@@ -47,7 +47,10 @@ def get_snapshot_dir_from_step_dir(
 
 @contextlib.contextmanager
 def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
-    """Ignores errors because a step or snapshot was already removed."""
+    """Logs and ignores a FileNotFoundError in the block if `ignore_errors`.
+
+    Such an error means that a step or snapshot was already removed.
+    """
     try:
         yield
     except FileNotFoundError:
@@ -89,7 +92,7 @@ class _Watch:
         timeout: float | None,
         timeout_fn: Callable[[], bool] | None,
     ) -> Iterator[int]:
-        """Yields the last step, on all processes; -1 if no step came in time.
+        """Yields the last step on all processes; -1 if none appears in time.
 
         A snapshot of the step exists during the block.
         """
@@ -133,7 +136,7 @@ class _Watch:
         Raises:
             ValueError: the step has a different name, or snapshots are not
                 possible.
-            FileNotFoundError: the step was deleted meanwhile.
+            FileNotFoundError: the step was deleted in the meantime.
         """
         step_dir = self._name_format.find_step(self._directory, step).path
         try:
@@ -187,16 +190,18 @@ def wait_for_new_checkpoint(
         seconds_to_sleep: how long to sleep between two checks.
         timeout: how long to wait; None means no limit.
         timeout_fn: called after the timeout; if it returns False, keep waiting.
-        step_prefix: prefix of names, without a `step_name_format`.
-        step_format_fixed_length: digits of names, without a `step_name_format`.
+        step_prefix: prefix of names if there is no `step_name_format`.
+        step_format_fixed_length: minimum number of digits in names if there is
+            no `step_name_format`.
         step_name_format: the format of names.
         snapshot_dir: the directory of snapshots; None means `_SNAPSHOTS` next
             to the steps.
         set_immutable: ignored; accepted because Orbax has it.
-        ignore_snapshot_errors: continue if the step is deleted meanwhile.
+        ignore_snapshot_errors: continue if the step is deleted before its
+            snapshot is made.
 
     Yields:
-        The last step's number; -1 if no step came in time.
+        The last step's number; -1 if no step appears in time.
 
     Raises:
         ValueError: the step's name has a different format.
@@ -234,8 +239,8 @@ def checkpoints_iterator(
     Args:
         checkpoint_dir: the directory of the steps; need not exist yet.
         min_interval_secs: the minimum time between two steps.
-        seconds_to_sleep: as for wait_for_new_checkpoint, like the arguments
-            not listed here.
+        seconds_to_sleep: see wait_for_new_checkpoint, which also describes the
+            arguments not listed here.
         timeout: how long to wait for the next step; None means no limit.
         timeout_fn: called after the timeout; if it returns False, keep waiting.
 

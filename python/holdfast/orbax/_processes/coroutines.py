@@ -28,13 +28,16 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         return future.result()
     except BaseException:
-        future.exception()  # it must not continue after this call
+        future.exception()  # the coroutine must not outlive this call
         raise
 
 
 def run_in_new_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Like `asyncio.run`, but lets Ctrl-C interrupt a coroutine that never
-    awaits, such as the engine's calls."""
+    """Runs a coroutine as `asyncio.run` does, but Ctrl-C always interrupts it.
+
+    `asyncio.run` cannot interrupt a coroutine that never awaits, such as one
+    that calls the engine.
+    """
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(coroutine)

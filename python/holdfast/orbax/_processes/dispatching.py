@@ -1,9 +1,9 @@
 """The work of an ArrayHandler that a dispatcher sends to other processes.
 
 A dispatcher has `device_to_host(arrays)` and `dispatch(function,
-input_arrays=, result_specs=, func_kwargs=)`. The latter runs the function
-wherever the arrays, or the devices of the specs, are. All functions here can be
-pickled.
+input_arrays=, result_specs=, func_kwargs=)`. `dispatch` runs the function on
+the processes that have the arrays or, without arrays, the specs' devices. All
+functions here can be pickled.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read(
     infos: Sequence[ParamInfo],
     args: Sequence[Any],
 ) -> list[Any]:
-    """Reads n arrays through a dispatcher, and returns its results.
+    """Reads n arrays through a dispatcher; returns the dispatcher's results.
 
     Args:
         dispatcher: sends the work.

@@ -1,10 +1,12 @@
 """The processes that work on one checkpoint, and their barriers.
 
-They meet at places that have the names of Orbax's barriers. The engine
-implements the barriers, with the rules of `holdfast::ProcessGroup`. An
-operation is one call of a process group. All operations that begin at the same
-place share that group. So operations may overlap, as long as those that begin
-at the same place begin in the same order on all processes.
+The processes wait for each other at places, which have the names of Orbax's
+barriers. The engine implements the barriers; `holdfast::ProcessGroup` describes
+the rules.
+
+An operation is one call of a process group. All operations that begin at the
+same place share one group. Operations may therefore overlap, but operations
+that begin at the same place must begin in the same order on all processes.
 
 Units: seconds.
 """
@@ -91,7 +93,7 @@ class Processes:
         value: Any = None,
         timeout_secs: float | None = None,
     ) -> Operation:
-        """Begins a save or a restore together.
+        """Begins a save or a restore on all processes.
 
         Args:
             place: the name of Orbax's first barrier.
@@ -121,7 +123,7 @@ class Processes:
         return values.get(primary, value)
 
     def start_save(self, place: str, directory: Any) -> Operation:
-        """Begins a save, of the same checkpoint on all processes; see `start`.
+        """Begins a save to one directory on all processes; see `start`.
 
         Raises:
             DeadlineExceededError: a process did not arrive in time.
@@ -135,9 +137,9 @@ class Processes:
 
 
 class Operation:
-    """One save or restore of several processes.
+    """One save or restore that several processes do together.
 
-    Without other processes it does not wait.
+    If there are no other processes, no method waits.
     Thread-safety: one thread.
     """
 
@@ -158,7 +160,7 @@ class Operation:
         value: Any = None,
         timeout_secs: float | None = None,
     ) -> None:
-        """Waits at the place where the operation begins.
+        """Begins the operation: waits for all processes at `place`.
 
         Raises:
             DeadlineExceededError: a process did not arrive in time.
@@ -208,7 +210,7 @@ class Operation:
             deadline: a monotonic time; None means the time limit for work.
 
         Raises:
-            Exception: any that the block raises; otherwise as for `meet`.
+            Exception: any error from the block, or else from `meet`.
         """
         with self.ended_by_failure():
             yield
@@ -239,7 +241,8 @@ class Operation:
         Raises:
             DeadlineExceededError: processes did not arrive in time; the error
                 names them.
-            HoldfastError: a process failed; the error names it and its reason.
+            HoldfastError: a process failed; the error names the process and the
+                reason.
         """
         who = self.processes
         if self._group is None:
@@ -272,8 +275,8 @@ class Operation:
         if self._group is None or self._has_ended:
             return
         self._has_ended = True
-        # Begin a call inside the operation's call, which continues; its next
-        # barriers fail.
+        # The operation's own call is still open. Begin a nested call and let it
+        # fail, so that the next barriers of all processes fail.
         self._group.begin_call()
         with contextlib.suppress(Exception):  # `reason` is reported already
             self._group.end_call(reason, wait_seconds_max=0)

@@ -19,12 +19,12 @@ class SharedDirectory:
     """A checkpoint that does not exist until it is committed.
 
     The primary creates, commits and removes the checkpoint's directory; the
-    other processes only know its path. A context manager, which removes an
-    uncommitted directory at the end.
-    Thread-safety: any thread may begin; otherwise one thread at a time.
+    other processes only know its path. A `with` block removes an uncommitted
+    directory at its end.
+    Thread-safety: any thread may call `begin`; otherwise one thread at a time.
     """
 
-    # Appended to a relative path in the error about it.
+    # Appended to the path in the error about a relative path.
     _SHOWN_SUFFIX = ""
 
     def __init__(
@@ -71,12 +71,13 @@ class SharedDirectory:
             )
 
     def begin(self) -> Pending | None:
-        """Creates the directory on the first call, and returns it, on the
-        primary. Returns None on other processes.
+        """Creates the directory on the first call, and returns it.
+
+        Only the primary does so; on other processes, returns None.
 
         Raises:
             NotADirectoryError: a parent is a file.
-            ValueError: the path has come into existence.
+            ValueError: the path exists.
             OSError: the directory cannot be created.
         """
         with self._lock:
@@ -119,7 +120,8 @@ class SharedDirectory:
         """Removes an uncommitted directory; does nothing after a commit.
 
         Args:
-            is_failed: whether other processes may still be writing into it.
+            is_failed: whether other processes may still be writing into the
+                directory.
         """
         if self.pending is None:
             self._operation.leave()

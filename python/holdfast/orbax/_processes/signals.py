@@ -1,8 +1,8 @@
 """Signals that handlers may wait for before they write.
 
-A save publishes, under its own key, the signals that will come. A handler that
-writes in the background waits for these signals. They use the key-value store
-of `jax.distributed`, or else a store in this process.
+Each save announces, under its own key, the signals that will be sent. A handler
+that writes in the background waits for these signals. They are stored in the
+key-value store of `jax.distributed` or, without one, in this process.
 
 Units: seconds.
 """
@@ -24,7 +24,7 @@ class HandlerAwaitableSignal(enum.Enum):
 
     Attributes:
         AWAITABLE_SIGNALS_CONTRACT: not a signal, but the list of the signals
-            that will come.
+            that will be sent.
         STEP_DIRECTORY_CREATION: the checkpoint's directory exists.
         ITEM_DIRECTORY_CREATION: the item's directory exists.
     """
@@ -63,13 +63,13 @@ class LocalStore:
         self._changed = threading.Condition()
 
     def set(self, key: str, value: str) -> None:
-        """Sets a value, replacing an existing one."""
+        """Sets a value; replaces an existing value."""
         with self._changed:
             self._values[key] = value
             self._changed.notify_all()
 
     def get(self, key: str, timeout_secs: float) -> str | None:
-        """Returns the value, waiting for it; None if it is not set in time."""
+        """Waits for a value and returns it; None if it is not set in time."""
         with self._changed:
             self._changed.wait_for(lambda: key in self._values, timeout_secs)
             return self._values.get(key)
@@ -92,11 +92,11 @@ class JaxStore:
         self._client = multihost.get_jax_distributed_client()
 
     def set(self, key: str, value: str) -> None:
-        """Sets a value, replacing an existing one."""
+        """Sets a value; replaces an existing value."""
         self._client.key_value_set(key, value, allow_overwrite=True)
 
     def get(self, key: str, timeout_secs: float) -> str | None:
-        """Returns the value, waiting for it; None if it is not set in time."""
+        """Waits for a value and returns it; None if it is not set in time."""
         timeout_ms = max(1, int(1000 * timeout_secs))
         try:
             text: str = self._client.blocking_key_value_get(key, timeout_ms)
@@ -133,7 +133,7 @@ def _store() -> LocalStore | JaxStore:
 
 
 class AwaitableSignalsContract:
-    """The signals that will come in an operation.
+    """The signals that will be sent in an operation.
 
     Attributes:
         awaitable_signals_contract_prefix: prefix of the keys; processes that
@@ -152,10 +152,10 @@ class AwaitableSignalsContract:
     def get_awaitable_signals_from_contract(
         cls, operation_id: str | None = None
     ) -> Sequence[HandlerAwaitableSignal]:
-        """Returns the signals that will come in an operation; may be empty.
+        """Returns the signals that will be sent in an operation, if any.
 
         Args:
-            operation_id: the operation; None means the latest one.
+            operation_id: the operation; None means the latest operation.
         """
         signal = HandlerAwaitableSignal.AWAITABLE_SIGNALS_CONTRACT
         operation_id = operation_id or current_operation_id()
@@ -168,7 +168,7 @@ class AwaitableSignalsContract:
     def add_to_awaitable_signals_contract(
         cls, signals: Sequence[HandlerAwaitableSignal]
     ) -> None:
-        """Announces that signals will come in the latest operation."""
+        """Announces that signals will be sent in the latest operation."""
         if not signals:
             return
         known = list(cls.get_awaitable_signals_from_contract())
@@ -184,7 +184,7 @@ class AwaitableSignalsContract:
         """Removes an operation's signals.
 
         Args:
-            operation_id: the operation; None means the latest one.
+            operation_id: the operation; None means the latest operation.
         """
         operation_id = operation_id or current_operation_id()
         prefix = cls.awaitable_signals_contract_prefix

@@ -91,12 +91,12 @@ def read_plans(
     Args:
         plans: n plans.
         info_of: returns the ParamInfo of plan i, which has Kind.OTHER.
-        where: the item's arrays.
+        where: where the item's arrays are.
 
     Raises:
-        ValueError: a leaf cannot be read, or not as requested.
+        ValueError: a leaf cannot be read as requested.
         FileNotFoundError: files of an array are missing.
-        Exception: the error that a handler raised.
+        Exception: any error from a handler.
     """
     others = _read_by_handlers(
         plans,

@@ -1,7 +1,7 @@
 """Restores with transforms, and restores older items.
 
 The caller's item and the stored tree may differ here; only the leaves that the
-item requests must exist. Missing chunks read as fill values.
+item requests must exist. Missing chunks are read as fill values.
 """
 
 from __future__ import annotations
@@ -68,22 +68,23 @@ def restore_legacy(
     """Restores the tree of an item.
 
     Args:
-        directory: the item's directory; any object with a path.
-        item: determines the result's structure; None means as stored.
+        directory: the item's directory, as any path-like object.
+        item: determines the result's structure; None means the stored tree's.
         restore_args: a tree like `item`, with RestoreArgs as leaves.
         transforms: a tree of Transform; needs `item` and `restore_args`.
         transforms_default_to_original: see `apply_transformations`.
         legacy_transform_fn: called with the item, the stored structure and a
-            tree like it of ParamInfo; returns the structure and the ParamInfo
+            matching tree of ParamInfo; returns the structure and the ParamInfo
             tree of the result.
-        use_ocdbt: if no tree is recorded, do not derive one from file names.
-        use_zarr3: if `_METADATA` does not say, whether arrays are zarr 3.
+        use_ocdbt: if no tree is recorded, do not derive one from directory
+            names.
+        use_zarr3: whether arrays are zarr 3; used if `_METADATA` does not say.
         options: how to read the item.
 
     Raises:
         FileNotFoundError: the structure or files are missing.
-        ValueError: structures or transforms do not match; leaves cannot be read
-            as requested; files are damaged.
+        ValueError: structures or transforms do not match, leaves cannot be read
+            as requested, or files are damaged.
         KeyError: `restore_args` or the checkpoint lacks a leaf of `item`.
     """
     options = options or RestoreOptions()
@@ -145,8 +146,7 @@ def _parameters(
     restore_args: Any,
     options: RestoreOptions,
 ) -> tuple[Any, Any]:
-    """Returns trees like the stored one, with each leaf's ParamInfo and
-    RestoreArgs.
+    """Returns two trees, with each stored leaf's ParamInfo and RestoreArgs.
 
     Raises:
         ValueError: there are transforms without an item, or they do not match.
@@ -265,7 +265,8 @@ def _is_to_be_read(entry: Any, args: Any) -> bool:
     """Returns whether a handler should read the leaf; if not, its entry stays.
 
     Raises:
-        AssertionError: it has no entry, or its arguments have a wrong type.
+        AssertionError: the leaf has no entry, or its arguments have a wrong
+            type.
     """
     if not isinstance(args, RestoreArgs):
         if is_empty_node(args):

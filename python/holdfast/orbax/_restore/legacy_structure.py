@@ -1,7 +1,7 @@
 """The tree of an item that may be older than `_METADATA`.
 
-It comes from `_METADATA`, the msgpack file, the names of the directories, or
-the caller, in this order.
+The tree comes from `_METADATA`, the msgpack file, the names of the directories,
+or the caller; the first source that exists is used.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ def open_stored_tree(
     """Opens an item.
 
     Args:
-        directory: the item's directory; any object with a path.
+        directory: the item's directory, as any path-like object.
         item: the tree to use if no tree is recorded, or None.
-        use_ocdbt: do not derive a tree from file names.
-        use_zarr3: if `_METADATA` does not say, whether arrays are zarr 3.
+        use_ocdbt: do not derive a tree from directory names.
+        use_zarr3: whether arrays are zarr 3; used if `_METADATA` does not say.
         metadata_options: whether recorded tuples are restored as tuples.
         aggregate_filename: name of the msgpack file.
 
@@ -172,7 +172,8 @@ def _recorded_tree(
     keep_entries: bool,
     metadata_options: PyTreeMetadataOptions,
 ) -> Any:
-    """Returns the tree with entries, and with values unless `keep_entries`."""
+    """Returns the tree of entries; known values replace their entries unless
+    `keep_entries`."""
     leaves = [
         _entry_or_value(leaf, keep_entries, metadata_options)
         for leaf in source.leaves

@@ -1,7 +1,7 @@
 """The contents of an item's directory: its leaves and how to read them.
 
-Opening reads only metadata. Items with `_METADATA` or the old msgpack file have
-a tree. For other items only the arrays are known, by name.
+Opening an item reads only its metadata. Items with `_METADATA` or the old
+msgpack file have a tree. For other items only the arrays are known, by name.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
 @functools.lru_cache
 def namedtuple_type(module: str, clazz: str, fields: tuple[str, ...]) -> Any:
-    """Returns a class for recorded namedtuples, whose own class may no longer
-    exist."""
+    """Returns a class that replaces a recorded namedtuple's own class, which
+    may no longer exist."""
     name = f"{module}_{clazz}_{len(fields)}".replace(".", "_")
     return collections.namedtuple(name, fields)  # noqa: PYI024
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class StoredLeaf:
-    """One leaf, and where to read it.
+    """A leaf and where it is stored.
 
     Attributes:
         name: the parameter's name: its keys joined with dots.
@@ -77,7 +77,7 @@ class StoredLeaf:
 
 
 class Entry(ValueMetadataEntry):
-    """A `ValueMetadataEntry` that knows its leaf; its repr is the same."""
+    """A `ValueMetadataEntry` that holds its leaf; the repr is the same."""
 
     stored: StoredLeaf | None = None
 
@@ -114,7 +114,7 @@ class Source:
 
     @functools.cached_property
     def rows(self) -> list[tuple[Any, ...]]:
-        """Returns the engine's `leaf_rows`."""
+        """The engine's `leaf_rows`."""
         rows: list[tuple[Any, ...]] = self.checkpoint.leaf_rows()
         return rows
 
@@ -130,8 +130,7 @@ class Source:
         ]
 
     def entry_tree(self) -> Any:
-        """Returns the tree with an `Entry` at each leaf, including empty
-        containers.
+        """Returns the tree with an `Entry` at each leaf and empty container.
 
         Raises:
             ValueError: `_METADATA` lists no leaf.
@@ -139,8 +138,9 @@ class Source:
         return self.nest(self._entries())
 
     def nest(self, values: list[Any]) -> Any:
-        """Returns dicts and lists of n values, including those of empty
-        containers.
+        """Arranges n values in dicts and lists.
+
+        There is a value for each leaf and for each empty container.
 
         Raises:
             ValueError: the tree has no leaves, or a node's keys contradict each
@@ -151,7 +151,8 @@ class Source:
         return self.checkpoint.nest(values)
 
     def tree_of(self, values: list[Any], options: PyTreeMetadataOptions) -> Any:
-        """Like `nest`; `support_rich_types` uses the recorded containers."""
+        """Arranges values as `nest` does; uses the recorded containers if
+        `options.support_rich_types` is set."""
         if options.support_rich_types and self.value_metadata_tree:
             return self.checkpoint.nest(values, namedtuple_type)
         return self.nest(values)
@@ -165,7 +166,7 @@ class Source:
         return entries
 
     def rich_entry_tree(self) -> Any | None:
-        """Like `entry_tree`, in the containers that were saved.
+        """Returns the result of `entry_tree` in the containers that were saved.
 
         Returns None if the containers are not recorded.
 
@@ -189,7 +190,7 @@ def open_item(
     """Opens an item that has `_METADATA` or the old msgpack file.
 
     Args:
-        directory: any object with a path.
+        directory: the item's directory, as any path-like object.
         missing_chunks: "fill" reads missing chunks as fill values, even if the
             item records that they are errors.
         aggregate_filename: name of the msgpack file.
@@ -227,7 +228,7 @@ def has_structure(path: str, aggregate_filename: str = AGGREGATE_FILE) -> bool:
     """Returns whether the item's tree is recorded.
 
     Raises:
-        DataLossError: the tree was recorded, and the file is missing.
+        DataLossError: the tree was recorded, but the file is missing now.
     """
     file = os.path.join(path, TREE_METADATA_FILE)
     if _files.isfile(file):
@@ -253,7 +254,7 @@ def _open(path: str, missing_chunks: str, aggregate_filename: str) -> Any:
 
 
 def _explain_tree_metadata(path: str) -> None:
-    """Raises Orbax's error for an invalid `_METADATA`.
+    """Raises Orbax's error if `_METADATA` is invalid.
 
     Raises:
         DataLossError: the file differs from the saved file.
@@ -279,7 +280,7 @@ class NamedArrays:
     Attributes:
         path: the item's path.
         use_ocdbt: whether the arrays are stored in a database.
-        metadata_key: name of their metadata files.
+        metadata_key: name of the arrays' metadata files.
         by_name: the existing arrays.
     """
 
@@ -305,7 +306,8 @@ def open_arrays(
         names: names of the parameters.
         use_zarr3: whether arrays are zarr 3; arrays of the other format are not
             found.
-        use_ocdbt: whether there is a database; None looks at the files.
+        use_ocdbt: whether the arrays are in a database; None means that the
+            files decide.
         metadata_key: name of array metadata files; None means the format's
             default.
         refuses_missing: treat missing chunks as errors, not zeros.
@@ -345,11 +347,11 @@ def is_zarr3_metadata(array_metadata: str) -> bool | None:
 
 
 def names_of_directories(path: str) -> Any:
-    """Returns the tree that an item's file names suggest, with each name at its
-    leaf.
+    """Returns the tree that the names of an item's directories describe.
 
-    This is for items without `_METADATA` and without OCDBT. They have one
-    directory per leaf, named by the leaf's keys joined with dots.
+    Each leaf of the tree is its directory's name. Items without `_METADATA` and
+    without OCDBT have one directory per leaf, named by the leaf's keys joined
+    with dots.
     """
     skipped = {SHARDING_FILE, TREE_METADATA_FILE, "array_metadatas"}
     tree: dict[str, Any] = {}

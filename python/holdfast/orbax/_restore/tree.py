@@ -60,24 +60,25 @@ def restore_pytree(
     """Restores the tree of a pytree item.
 
     Args:
-        directory: the item's directory; any object with a path.
-        item: determines the result's structure; None means as stored.
+        directory: the item's directory, as any path-like object.
+        item: determines the result's structure; None means the stored tree's.
         restore_args: a tree like `item`, with RestoreArgs as leaves. Different
             containers with the same keys are accepted, such as dicts for a flax
             State.
-        partial_restore: `item` may lack leaves of the checkpoint. If the
-            checkpoint lacks leaves of `item`, they stay as they are.
-        use_ocdbt: if no tree is recorded, do not derive one from file names.
-        use_zarr3: if no tree is recorded, arrays are zarr 3.
+        partial_restore: `item` may lack leaves of the checkpoint. Leaves of
+            `item` that the checkpoint lacks do not change.
+        use_ocdbt: if no tree is recorded, do not derive one from directory
+            names.
+        use_zarr3: whether arrays are zarr 3; used if no tree is recorded.
         options: how to read the item.
 
     Returns:
-        A tree like `item`; without it, dicts and lists.
+        A tree like `item`; without `item`, dicts and lists.
 
     Raises:
         FileNotFoundError: the directory, the structure or files are missing.
-        ValueError: structures do not match; leaves cannot be read as requested;
-            files are damaged.
+        ValueError: structures do not match, leaves cannot be read as requested,
+            or files are damaged.
         TypeError: with `partial_restore`, containers have different kinds.
     """
     options = options or RestoreOptions()
@@ -110,13 +111,13 @@ def restore_pytree(
 def _like_item(item: Any, restore_args: Any, has_others: bool) -> Any:
     """Returns the arguments in the item's own containers, if the keys match.
 
-    Otherwise, or if the containers already match, returns them unchanged; the
-    later match with the item reports the differences.
+    Otherwise, or if the containers already match, returns the arguments
+    unchanged. A later match with the item then reports the differences.
 
     Args:
         item: the caller's item.
         restore_args: arguments for its leaves, or for containers of leaves.
-        has_others: there may be arguments for leaves outside the item.
+        has_others: whether there may be arguments for leaves outside the item.
     """
     if item is None or restore_args is None:
         return restore_args
@@ -207,7 +208,8 @@ def _whole_tree(
 ) -> Any:
     """Returns the tree as the engine loads it, or `...` if a leaf needs more.
 
-    Ignores failures: the path with plans then fails too, with Orbax's message.
+    Ignores errors: the caller then restores leaf by leaf, which fails too, with
+    Orbax's message.
     """
     types = source.checkpoint.value_types
     is_plain = all(_is_plain(kind, skipped, kinds) for kind, skipped in types)
@@ -220,7 +222,7 @@ def _whole_tree(
 
 
 def _is_plain(value_type: str, skipped: bool, kinds: HandlerKinds) -> bool:
-    """Returns whether the engine returns the same value as Orbax."""
+    """Returns whether the engine's value of a leaf is the same as Orbax's."""
     if is_empty_typestr(value_type):
         return True
     kind = _PLAIN_KINDS.get(value_type)
@@ -278,8 +280,8 @@ def _read(
             name=plans[i].name,
             keypath=keypaths()[i],
             skip_deserialize=False,
-            # Orbax uses the type string of the entry's own class, which has no
-            # handler.
+            # As in Orbax: ValueMetadataEntry has no handler, so its type string
+            # is "None".
             value_typestr="None",
         )
 
@@ -289,8 +291,10 @@ def _read(
 def parameters_of(
     source: Source, options: RestoreOptions | None = None
 ) -> Callable[..., ParamInfo]:
-    """Returns a function that makes the item's ParamInfos from the fields in
-    which they differ."""
+    """Returns a function that makes a ParamInfo of the item.
+
+    Its arguments are the fields in which the item's ParamInfos differ.
+    """
     return functools.partial(
         ParamInfo,
         parent_dir=as_path(source.directory),
@@ -320,9 +324,10 @@ def _args_of_leaves(
 
 
 def _entries_for(item: Any, source: Source, entries: Any) -> Any:
-    """Returns an item's entries from a tree that records its containers.
+    """Returns the item's entries, taken from the tree of recorded containers.
 
-    The tree may be larger than the item.
+    That tree may be larger than the item. Without recorded containers, returns
+    `entries`.
 
     Raises:
         KeyError: the tree lacks a leaf of the item.
@@ -338,12 +343,14 @@ def _entries_for(item: Any, source: Source, entries: Any) -> Any:
 def _trim_to_item(
     item: Any, entries: Any, restore_args: Any
 ) -> tuple[Any, Any]:
-    """Returns entries and arguments of only the item's leaves, and `...` for
-    other leaves."""
+    """Returns the entries and arguments of only the item's leaves.
+
+    The entry of a leaf that the checkpoint lacks is `...`.
+    """
     template = _zeros_for_empties(structure.serialize(item))
     entries = trimmed(template, entries, strict=False)
-    # Keep arguments that already match, because a flax State turns dicts in it
-    # into States.
+    # Keep arguments that already match, because a flax State turns the dicts
+    # that it contains into States.
     if restore_args is not None and not structure.is_alike_up_to(
         item, restore_args
     ):

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Composite(Mapping[str, Any]):
-    """An immutable mapping of item names, which are also attributes.
+    """An immutable mapping from names to items, which are also attributes.
 
     A name that this class itself uses (`keys`, `items`) is only available as
     `[name]`.
@@ -68,7 +68,7 @@ class Composite(Mapping[str, Any]):
         return self._items.values()
 
     def __and__(self, other: Mapping[str, Any]) -> Composite:
-        """Returns the items of this Composite whose names both have."""
+        """Returns the items of this Composite whose names `other` also has."""
         return Composite(**{k: v for k, v in self._items.items() if k in other})
 
     def __or__(self, other: Mapping[str, Any]) -> Composite:

@@ -35,7 +35,7 @@ class OrbaxEmptyNamedTuple(
 
 
 def is_empty_container(value: Any) -> bool:
-    """Returns whether it is an empty mapping, list, tuple or namedtuple."""
+    """Returns whether a value is an empty mapping, list or (named) tuple."""
     return isinstance(value, dict | list | tuple | Mapping) and not value
 
 
@@ -89,7 +89,7 @@ def override_empty_value_typestr(
 
 
 def is_empty_typestr(typestr: Any) -> bool:
-    """Returns whether this is the type string of an empty value."""
+    """Returns whether a string is the type string of an empty value."""
     return isinstance(typestr, str) and typestr in _EMPTY_TYPES
 
 

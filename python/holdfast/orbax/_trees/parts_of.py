@@ -22,11 +22,11 @@ class Error(ValueError):
 
 
 class TreeNotCompleteError(Error):
-    """The complete tree was requested, and leaves are missing."""
+    """The complete tree was requested, but leaves are missing."""
 
 
 class UnexpectedPlaceholderError(Error):
-    """A leaf became a placeholder where it must have a value."""
+    """A leaf that must have a value became a placeholder."""
 
 
 class PartsOf:
@@ -63,19 +63,20 @@ class PartsOf:
 
     @classmethod
     def empty(cls, template: Any) -> PartsOf:
-        """Returns a tree without leaves."""
+        """Makes a PartsOf in which every leaf is missing."""
         return cls(template, ())
 
     @classmethod
     def from_structure(cls, structure: Any) -> PartsOf:
-        """Returns all leaves except placeholders."""
+        """Makes a PartsOf of a tree's leaves; `...` is a missing leaf."""
         return cls(structure, structure)
 
     from_full_structure = from_structure
 
     @classmethod
     def like(cls, existing: PartsOf, value: Any) -> PartsOf:
-        """Returns different leaves in the same structure."""
+        """Makes a PartsOf of different leaves with the structure of `existing`.
+        """
         return cls(existing._template, value)
 
     def _set_template(self, template: Any) -> None:
@@ -121,16 +122,16 @@ class PartsOf:
     def overlay(
         self, other: PartsOf, *, strict: bool = False, verbose: bool = False
     ) -> PartsOf:
-        """Returns the leaves of both; the other's leaves take precedence.
+        """Merges the leaves of both trees; `other`'s leaves take precedence.
 
         Args:
             other: a tree with the same structure.
-            strict: refuse leaves that both have.
-            verbose: log leaves that both have.
+            strict: refuse leaves that both trees have.
+            verbose: log the paths of leaves that both trees have.
 
         Raises:
-            ValueError: with `strict`, both have a leaf; or the structures
-                differ.
+            ValueError: the structures differ or, with `strict`, both trees have
+                the same leaf.
         """
         self._check_shape(other)
         common = self._present.keys() & other._present.keys()

@@ -128,7 +128,7 @@ def difference(a: Any, b: Any) -> Any | None:
 
 
 def _is_alike(a: Any, b: Any) -> bool:
-    """Returns whether `difference` would find nothing; much faster."""
+    """Returns whether `difference` would return None, but much faster."""
     if type(a) is dict and a:
         if type(b) is not dict or a.keys() != b.keys():
             return False
@@ -181,7 +181,7 @@ def match_up_to(tree: Any, other: Any, any_empties: bool = True) -> list[Any]:
         tree: a tree of n leaves.
         other: a tree with the same containers down to these leaves.
         any_empties: accept any value for an empty container of `tree`. If
-            False, it must be the same container.
+            False, the value must be an empty container of the same kind.
 
     Returns:
         n subtrees, in flatten order.
@@ -231,7 +231,7 @@ def _match(tree: Any, other: Any, found: list[Any], any_empties: bool) -> bool:
 def _raise_mismatch(tree: Any, other: Any, any_empties: bool) -> NoReturn:
     jax = imported_jax()
     if jax is not None:
-        # jax's error describes best where the trees differ.
+        # Let jax raise its error, which describes the difference best.
         is_leaf = (lambda x: not children_with_keys(x)) if any_empties else None
         jax.tree.map(lambda *_: None, tree, other, is_leaf=is_leaf)
     raise ValueError(

@@ -72,7 +72,7 @@ def plan_transforms(
 
 
 class _Rule:
-    """One transform, and the item key for each original key."""
+    """A transform, and the item's key that each original key produces."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class _Rule:
         return None
 
     def _match_outputs(self, output_of: dict[str, Names]) -> None:
-        # An error only affects keys that were not found before it.
+        # An error affects only keys that were not found before it occurred.
         try:
             for text, names in self._outputs:
                 match = re.fullmatch(self.pattern, text)

@@ -31,8 +31,8 @@ def _of_row(row: _Row) -> SerializedArrayMetadata:
 class Store:
     """Writes and reads the `array_metadatas` files.
 
-    If an ArrayHandler has no Store, it writes no `array_metadatas` files, and
-    `_METADATA` has no `write_shape`.
+    An ArrayHandler without a Store writes no `array_metadatas` files, and
+    `_METADATA` then has no `write_shape`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Store:
         array_metadatas: Sequence[Any],
         process_index: int,
     ) -> None:
-        """Like `write_now`."""
+        """Does the same as `write_now`."""
         self.write_now(checkpoint_dir, array_metadatas, process_index)
 
     def read_now(self, checkpoint_dir: Any) -> dict[int, list[Any]] | None:
@@ -96,8 +96,12 @@ class Store:
     async def read(
         self, checkpoint_dir: Any, process_index: int | None = None
     ) -> dict[int, list[Any]] | list[Any] | None:
-        """Like `read_now`; with `process_index`, returns only that process's
-        list."""
+        """Returns the result of `read_now`, or only one process's list.
+
+        Args:
+            checkpoint_dir: the item's directory.
+            process_index: the process; None means all.
+        """
         found = self.read_now(checkpoint_dir)
         if process_index is None or found is None:
             return found

@@ -58,7 +58,7 @@ _Leaf = tuple[Any, ParamInfo, SaveArgs]
 
 
 class ArrayHandler(TypeHandler):
-    """Stores jax.Arrays; sharded arrays in chunks that follow the shards."""
+    """Stores jax.Arrays; the chunks of a sharded array follow its shards."""
 
     KIND = Kind.JAX
 
@@ -84,12 +84,13 @@ class ArrayHandler(TypeHandler):
             primary_host: the process that writes shared files; None means every
                 process.
             replica_id: the replica to write; None means any local replica.
-            use_replica_parallel: replicas of a shard share it along its first
-                divisible axis; None means yes, unless JAX_PLATFORMS names a
-                GPU.
-            min_slice_bytes_for_replica_parallel: the smallest share of a
-                replica.
-            max_replicas_for_replica_parallel: the most replicas that share.
+            use_replica_parallel: each replica of a shard writes a part of the
+                shard, which is divided along its first divisible axis. None
+                means True, unless JAX_PLATFORMS names a GPU.
+            min_slice_bytes_for_replica_parallel: minimum size of a replica's
+                part in bytes.
+            max_replicas_for_replica_parallel: maximum number of replicas that
+                write parts of a shard.
             enable_write_sharding_file: write `_sharding`.
             array_metadata_store: writes `array_metadatas`. If None, that file
                 is not written, and `_METADATA` has no `write_shape`.
@@ -136,7 +137,8 @@ class ArrayHandler(TypeHandler):
         """Returns the arguments for `make_adapt`.
 
         Raises:
-            ValueError: replicas should share, but `replica_id` is None.
+            ValueError: replicas should write parts of a shard, but `replica_id`
+                is None.
         """
         if self._replica_id is None and self._shares_replicas():
             raise ValueError(
@@ -178,7 +180,7 @@ class ArrayHandler(TypeHandler):
         that are not SYNCHRONOUS, as many at a time as the limit permits.
 
         Raises:
-            ValueError: an array has no elements, or an unknown priority.
+            ValueError: an array has no elements, or its priority is unknown.
         """
         args = args_or_defaults(args, SaveArgs, len(values))
         check_input_arguments(values, infos, args)
@@ -209,7 +211,7 @@ class ArrayHandler(TypeHandler):
         return [commit(work, infos, "array_type_handler")]
 
     def _sent(self, leaves: list[_Leaf]) -> list[_Leaf]:
-        """Returns the leaves after the dispatcher's copies to the host."""
+        """Returns the leaves, which the dispatcher has copied to the host."""
         if not leaves:
             return []
         dispatcher: Any = self._dispatcher
@@ -329,7 +331,7 @@ class ArrayHandler(TypeHandler):
         """Reads arrays.
 
         Raises:
-            ValueError: there are no arguments; an array has no sharding, or
+            ValueError: there are no arguments, or an array has no sharding or
                 cannot be read as requested.
         """
         if args is None:
@@ -379,7 +381,7 @@ def refuse_host_local(array: Any, name: str, typestr: str) -> None:
 
 
 def _is_replicated(sharding: Any) -> bool:
-    """Returns whether the sharding lets devices hold the same values."""
+    """Returns whether several devices may hold the same values."""
     jax = require_jax("a sharding")
     if isinstance(sharding, jax.sharding.NamedSharding):
         spec = sharding.spec
@@ -398,7 +400,7 @@ def _transfer_limit_bytes(info: ParamInfo) -> int | None:
 def _batches(
     leaves: Sequence[_Leaf], limit_bytes: int
 ) -> Iterator[list[_Leaf]]:
-    """Splits leaves into runs below the limit, or single leaves."""
+    """Splits leaves into runs; each run is below the limit or a single leaf."""
     batch: list[_Leaf] = []
     batch_bytes = 0
     for leaf in leaves:

@@ -31,12 +31,12 @@ class TypeHandler(abc.ABC):
     """Saves and restores the leaves of a type.
 
     Each call gets all leaves in a tree that the handler supports. Handlers that
-    derive from Orbax's class of the same name count as derived.
+    derive from Orbax's class of the same name count as derived from this class.
     """
 
     @abc.abstractmethod
     def typestr(self) -> str:
-        """The unique type string in `_METADATA` for the type."""
+        """Returns the unique type string in `_METADATA` for the type."""
 
     @abc.abstractmethod
     async def metadata(self, infos: Sequence[ParamInfo]) -> Sequence[Any]:
@@ -56,7 +56,7 @@ class TypeHandler(abc.ABC):
         infos: Sequence[ParamInfo],
         args: Sequence[SaveArgs] | None = None,
     ) -> Sequence[CommitFuture]:
-        """Captures everything it needs from the values, and starts to write.
+        """Captures the values as far as needed, and starts to write them.
 
         Args:
             values: n leaves.

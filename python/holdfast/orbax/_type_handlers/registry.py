@@ -36,7 +36,7 @@ Matches = Callable[[Any], bool]
 
 
 class _TypeHandlerRegistryImpl:
-    """Rows of (match function, handler); the first match is used."""
+    """A list of (match function, handler); the first match is used."""
 
     def __init__(self, *handlers: tuple[Any, TypeHandler]) -> None:
         self._type_registry: list[tuple[Matches, TypeHandler]] = []
@@ -135,7 +135,8 @@ def standard_registry() -> _TypeHandlerRegistryImpl:
         add(number, ScalarHandler())
     add(np.ndarray, NumpyHandler())
     handler = ArrayHandler(array_metadata_store=Store())
-    # No jax type identifies the row, so nothing that it matches exists yet.
+    # `add` needs the type jax.Array, but jax may not be imported. No earlier
+    # row matches that type.
     registry._type_registry.append((_is_jax_array_type, handler))
     registry._typestr_registry[handler.typestr()] = handler
     add(str, StringHandler())
@@ -175,10 +176,10 @@ def register_type_handler(
 
     Args:
         ty: a type.
-        handler: the handler of its leaves.
-        func: returns whether the handler supports a type; None means subclasses
-            of `ty`.
-        override: replace the present handler of `ty`.
+        handler: the handler of leaves of this type.
+        func: a function that returns whether the handler supports a type; None
+            means that it supports subclasses of `ty`.
+        override: replace the current handler of `ty`.
 
     Raises:
         ValueError: without `override`, the type already has a handler, or the

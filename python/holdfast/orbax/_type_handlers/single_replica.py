@@ -34,11 +34,11 @@ class InvalidShardingError(ValueError):
 
 
 class SingleReplicaArrayHandler(ArrayHandler):
-    """Reads the data of one replica, for all replicas.
+    """Reads each array on one replica and copies it to all replicas.
 
-    The processes of the primary replica read, and send the data to the others
-    with jax's collectives. A single process, which holds all replicas, reads
-    each box once.
+    The processes of the primary replica read the data, and send them to the
+    other processes with jax's collectives. A single process holds all replicas
+    and reads each box once.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class SingleReplicaArrayHandler(ArrayHandler):
         Args:
             replica_axis_index: the mesh axis of the replicas.
             primary_replica_id: the replica that reads.
-            broadcast_memory_limit_bytes: the most bytes to broadcast at a time.
+            broadcast_memory_limit_bytes: maximum number of bytes to broadcast
+                at a time.
             broadcast_memory_scaling_factor: the fraction of free memory to use.
             **kwargs: arguments of ArrayHandler.
         """
@@ -137,11 +138,12 @@ class SingleReplicaArrayHandler(ArrayHandler):
         args: Sequence[RestoreArgs],
         primary: set[int],
     ) -> list[Any]:
-        """Returns the arrays; typed PRNG keys as their data.
+        """Returns the arrays, with key data in place of typed PRNG keys.
 
         Raises:
-            ValueError: an array cannot be read as requested; or the arguments
-                do not describe an array that this process does not read.
+            ValueError: an array cannot be read as requested, or the arguments
+                lack the shape or dtype of an array that this process does not
+                read.
         """
         own_args = []
         for arg in args:
@@ -173,11 +175,10 @@ class SingleReplicaArrayHandler(ArrayHandler):
 
 
 def _abstract(arg: ArrayRestoreArgs) -> Any:
-    """Returns shape, dtype and sharding of an array that a different replica
-    reads.
+    """Returns a ShapeDtypeStruct for an array that a different replica reads.
 
     Raises:
-        ValueError: the arguments lack one of the three.
+        ValueError: the arguments lack the shape or the dtype.
     """
     jax = require_jax("an abstract array")
     shape, sharding = physical_request(

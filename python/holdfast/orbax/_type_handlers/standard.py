@@ -2,7 +2,7 @@
 
 The engine writes and reads a tree's leaves of these types in one pass. The
 methods here are for callers that have parameters without a tree, and for
-handlers that are based on these classes.
+handlers that derive from these classes.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class NumpyHandler(TypeHandler):
                 default.
             ocdbt_process_id: letters and digits that name the process's
                 database.
-            deepcopy_host_arrays: copy arrays before `serialize` returns;
-                otherwise they must not change until the save has ended.
+            deepcopy_host_arrays: copy arrays before `serialize` returns. If
+                False, the arrays must not change until the save has ended.
         """
         self._metadata_key = metadata_key
         self._override_ocdbt_process_id = ocdbt_process_id

@@ -18,8 +18,8 @@ class CloudLoggerOptions:
     Attributes:
         job_name: added to each entry.
         logger_name: the name of the log.
-        client: a google.cloud.logging client; None makes one with the machine's
-            credentials.
+        client: a google.cloud.logging client; None means a new client with the
+            machine's credentials.
         checkpoint_metadata: the program's own metadata.
     """
 
@@ -54,7 +54,7 @@ class CloudLogger(AbstractLogger):
         """Sends an entry.
 
         Args:
-            entry: the entry; the job's name is added to it.
+            entry: the entry, to which the job's name is added.
             severity: DEBUG, INFO, WARNING, ERROR or CRITICAL; any other value
                 means INFO.
         """

@@ -20,7 +20,7 @@ _LEGACY_FILENAME = "metadata"
 
 @dataclasses.dataclass
 class RootMetadata:
-    """Metadata of all steps together.
+    """The metadata that all steps share.
 
     Attributes:
         internal_metadata: Orbax's internal metadata.
@@ -43,7 +43,7 @@ def read_root_metadata(directory: str) -> RootMetadata:
 
     Raises:
         NotADirectoryError: `directory` is a file.
-        OSError: no file in it can be read.
+        OSError: the metadata file cannot be read.
         ValueError: a field has a type that Orbax does not write.
     """
     if not _files.isdir(directory):
@@ -65,15 +65,15 @@ def read_root_metadata(directory: str) -> RootMetadata:
 
 
 def write_root_metadata(directory: str, custom_metadata: Any) -> None:
-    """Writes the file of `directory`, atomically and durably.
+    """Writes `_ROOT_METADATA` in `directory`, atomically and durably.
 
     Args:
         directory: the directory `metadata` next to the steps; it exists.
         custom_metadata: the user's JSON object.
 
     Raises:
-        ValueError: it has keys that are not str.
-        TypeError: it is not a JSON value.
+        ValueError: `custom_metadata` has keys that are not str.
+        TypeError: `custom_metadata` is not a JSON value.
         OSError: the file cannot be written.
     """
     data = serialize_root_metadata(
@@ -105,7 +105,7 @@ def serialize_root_metadata(metadata: RootMetadata) -> dict[str, Any]:
 def deserialize_root_metadata(
     metadata_dict: dict[str, Any],
 ) -> RootMetadata:
-    """Converts from the parsed file; unknown fields count as the user's.
+    """Converts the parsed file; unknown fields count as the user's metadata.
 
     Raises:
         ValueError: a field has a type that Orbax does not write.

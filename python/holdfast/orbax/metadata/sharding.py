@@ -36,12 +36,12 @@ class DeviceMetadata:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> DeviceMetadata:
-        """Converts from `{"id": N}`."""
+        """Makes the object from `{"id": N}`."""
         return cls(id=data["id"])
 
     @classmethod
     def from_jax_device(cls, device: Any) -> DeviceMetadata:
-        """Converts from a jax.Device."""
+        """Makes the object from a jax.Device."""
         return cls(id=device.id)
 
 
@@ -59,12 +59,12 @@ class DeviceMetadataMesh:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> DeviceMetadataMesh:
-        """Converts from `{"mesh": [[{"id": 0}, ...], ...]}`."""
+        """Makes the object from `{"mesh": [[{"id": 0}, ...], ...]}`."""
         return cls(mesh=_map_mesh(DeviceMetadata.from_dict, data["mesh"]))
 
     @classmethod
     def from_jax_mesh(cls, mesh: Any) -> DeviceMetadataMesh:
-        """Converts from a jax.sharding.Mesh."""
+        """Makes the object from a jax.sharding.Mesh."""
         devices = mesh.devices.tolist()
         return cls(mesh=_map_mesh(DeviceMetadata.from_jax_device, devices))
 
@@ -72,7 +72,7 @@ class DeviceMetadataMesh:
         """Returns nested lists of the jax devices with these ids.
 
         Raises:
-            ValueError: no device has one of the ids.
+            ValueError: a device with one of the ids does not exist.
         """
         jax = require_jax("a sharding over devices")
         available = jax.devices()
@@ -98,7 +98,7 @@ class ShardingMetadata(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_jax_sharding(cls, jax_sharding: Any) -> ShardingMetadata:
-        """Converts from a jax sharding of the same kind."""
+        """Makes the object from a jax sharding of the same kind."""
 
     @abc.abstractmethod
     def to_jax_sharding(self) -> Any:
@@ -113,7 +113,7 @@ class ShardingMetadata(abc.ABC):
     def from_deserialized_dict(
         cls, deserialized_dict: dict[str, Any]
     ) -> ShardingMetadata:
-        """Converts from the parsed JSON object.
+        """Makes the object from the parsed JSON object.
 
         Raises:
             ValueError: a field is missing.
@@ -253,7 +253,7 @@ class NamedShardingMetadata(ShardingMetadata):
 
 
 def _current_device_text(text: str) -> str:
-    """Returns the present name of a device: TFRT_CPU_0 is now cpu:0."""
+    """Replaces a CPU's old name with its current name: TFRT_CPU_0 is cpu:0."""
     return text.replace("TFRT_CPU_", "cpu:")
 
 
@@ -322,7 +322,7 @@ def from_jax_sharding(jax_sharding: Any) -> ShardingMetadata | None:
 
 
 def from_serialized_string(serialized_str: str) -> ShardingMetadata:
-    """Converts from the JSON text of one entry in `_sharding`.
+    """Converts the JSON text of one entry in `_sharding`.
 
     Raises:
         ValueError: the text is invalid, or jax no longer has this kind.

@@ -18,7 +18,7 @@ DELETION_RECORD_FILENAME = "_CHECKPOINT_DELETION"
 
 @dataclasses.dataclass
 class StepStatistics:
-    """Measurements of a save; only float values are ever stored."""
+    """Measurements of a save; only float values are stored."""
 
     step: int | None = None
     event_type: str | None = "save"
@@ -42,9 +42,9 @@ class StepMetadata:
     """Metadata of one checkpoint.
 
     Attributes:
-        item_handlers: the type of the handler, or one type for each item.
-        item_metadata: the item's metadata (a TreeMetadata), or one for each
-            item.
+        item_handlers: the handler's type string, or type strings by item name.
+        item_metadata: the item's metadata, such as a TreeMetadata, or the
+            items' metadata by name.
         metrics: the metrics passed to the save.
         performance_metrics: measurements of the save.
         init_timestamp_nsecs: start of the save, nanoseconds since 1970.
@@ -76,10 +76,10 @@ def _check_type(value: Any, *kinds: type) -> None:
 
 
 def check_json_object(value: Any) -> dict[str, Any]:
-    """Returns a dict with str keys; {} for None.
+    """Copies a dict with str keys; returns {} for None.
 
     Raises:
-        ValueError: the value is anything else.
+        ValueError: the value is not such a dict.
     """
     if value is None:
         return {}
@@ -105,7 +105,7 @@ def _statistics(data: Any) -> StepStatistics:
 def unknown_fields(data: dict[str, Any], kind: type) -> dict[str, Any]:
     """Returns the fields of a metadata file that its dataclass lacks.
 
-    They count as the user's metadata.
+    These fields count as the user's metadata.
 
     Raises:
         ValueError: the file also has the user's metadata in its own field.
@@ -132,7 +132,7 @@ def _unknown_fields(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def deserialize(data: Any, item_metadata: Any | None = None) -> StepMetadata:
-    """Converts from the parsed file.
+    """Converts the parsed file to StepMetadata.
 
     Raises:
         ValueError: a field has a type that Orbax does not write.
@@ -191,11 +191,11 @@ def read_step_metadata(directory: str) -> Any | None:
 
 
 def check_none_is_gone(directory: Any, existing: Sequence[str]) -> None:
-    """Checks that all items exist that a checkpoint was saved with.
+    """Checks that all items with which a checkpoint was saved still exist.
 
     Args:
         directory: the checkpoint's directory.
-        existing: names of its subdirectories.
+        existing: names of the checkpoint's subdirectories.
 
     Raises:
         DataLossError: an item is missing.

@@ -26,14 +26,14 @@ class MetadataStore(Protocol):
         written."""
 
     def write(self, file_path: PathLike, metadata: dict[str, Any]) -> None:
-        """Writes a file, replacing an existing one."""
+        """Writes a file; replaces an existing file."""
 
     def read(self, file_path: PathLike) -> dict[str, Any] | None:
         """Returns the metadata in a file; logs and returns None if the file
         cannot be read."""
 
     def update(self, file_path: PathLike, **kwargs: Any) -> None:
-        """Sets members of the object in a file, which may not exist yet."""
+        """Sets members of the object in a file; the file may not exist yet."""
 
     def wait_until_finished(self) -> None:
         """Waits until everything is written."""
@@ -62,7 +62,10 @@ def _write(file_path: PathLike, metadata: dict[str, Any]) -> None:
 
 
 class _Blocking(MetadataStore):
-    """Writes before it returns. Thread-safety: any number of threads."""
+    """A store whose calls return after the write.
+
+    Thread-safety: any number of threads.
+    """
 
     def __init__(self, enable_write: bool) -> None:
         self._enable_write = enable_write
@@ -92,7 +95,10 @@ class _Blocking(MetadataStore):
 
 
 class _NonBlocking(MetadataStore):
-    """Writes on its own thread. Thread-safety: any number of threads."""
+    """A store that writes on its own thread.
+
+    Thread-safety: any number of threads.
+    """
 
     def __init__(self, enable_write: bool) -> None:
         self._enable_write = enable_write

@@ -44,7 +44,7 @@ class ValueMetadataEntry:
         json_dict: dict[str, Any],
         pytree_metadata_options: PyTreeMetadataOptions,
     ) -> ValueMetadataEntry:
-        """Converts from an entry in `_METADATA`.
+        """Makes the object from an entry in `_METADATA`.
 
         Args:
             json_dict: the entry.
@@ -209,7 +209,7 @@ class _TreeMetadataImpl(TreeMetadata):
         return pairs, aux
 
     def tree_flatten(self) -> tuple[Any, Any]:
-        """Like `tree_flatten_with_keys`, without the keys."""
+        """Returns the result of `tree_flatten_with_keys` without the keys."""
         pairs, aux = self.tree_flatten_with_keys()
         return [child for _, child in pairs], aux
 
@@ -263,7 +263,7 @@ def _register_pytree() -> None:
     """Registers the class with jax once the program has imported jax."""
     jax = imported_jax()
     if jax is not None and not _registered_with:
-        # A module that is still being imported cannot register anything.
+        # jax lacks `tree_util` while jax itself is being imported.
         register = getattr(
             getattr(jax, "tree_util", None), "register_pytree_with_keys", None
         )

@@ -48,11 +48,11 @@ def _compression(algorithm: Any, config: Any) -> Compression:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZarrMetadata:
-    """The stored array's own metadata, of either zarr format.
+    """The stored array's own metadata, in zarr format 2 or 3.
 
     Attributes:
         zarr_format: 2 or 3.
-        shape: in elements.
+        shape: the array's shape, in elements.
         dtype: the stored dtype ("<f4", "float32").
         chunk_shape: shape of one stored object (zarr 3: of the outer shard).
         compression: None if chunks are not compressed.
@@ -66,8 +66,10 @@ class ZarrMetadata:
 
     @classmethod
     def from_json(cls, meta: dict[str, Any] | None) -> ZarrMetadata | None:
-        """Converts from a parsed `.zarray` or `zarr.json`; None for anything
-        else."""
+        """Converts a parsed `.zarray` or `zarr.json`.
+
+        Returns None for anything else.
+        """
         kinds: dict[Any, Any] = {2: Zarr2Metadata, 3: Zarr3Metadata}
         kind = kinds.get((meta or {}).get("zarr_format"))
         return None if kind is None else kind.from_json(meta)
@@ -78,8 +80,8 @@ class Zarr2Metadata(ZarrMetadata):
     """A `.zarray`.
 
     Attributes:
-        order: of the elements in a chunk, "C" or "F".
-        dimension_separator: in chunk names, "." or "/".
+        order: the order of the elements in a chunk, "C" or "F".
+        dimension_separator: separates indices in chunk names, "." or "/".
     """
 
     zarr_format: int = dataclasses.field(default=2, init=False)
@@ -88,7 +90,7 @@ class Zarr2Metadata(ZarrMetadata):
 
     @classmethod
     def from_json(cls, meta: dict[str, Any] | None) -> Zarr2Metadata:
-        """From a parsed `.zarray`."""
+        """Converts a parsed `.zarray`."""
         meta = meta or {}
         compressor = meta.get("compressor")
         return cls(
@@ -110,7 +112,8 @@ class Zarr3Metadata(ZarrMetadata):
     """A `zarr.json`.
 
     Attributes:
-        inner_chunk_shape: of the chunks inside a shard, if sharded.
+        inner_chunk_shape: the shape of the chunks inside a shard; None if the
+            array is not sharded.
     """
 
     zarr_format: int = dataclasses.field(default=3, init=False)
@@ -118,7 +121,7 @@ class Zarr3Metadata(ZarrMetadata):
 
     @classmethod
     def from_json(cls, meta: dict[str, Any] | None) -> Zarr3Metadata:
-        """From a parsed `zarr.json`."""
+        """Converts a parsed `zarr.json`."""
         meta = meta or {}
         codecs = [c for c in meta.get("codecs") or [] if isinstance(c, dict)]
         inner = None
@@ -166,7 +169,7 @@ class ArrayMetadata(Metadata):
     """An array.
 
     Attributes:
-        shape: in elements.
+        shape: the array's shape, in elements.
         sharding: the recorded sharding, without devices; None for numpy arrays.
         dtype: a numpy dtype.
         storage: how the array is stored.
@@ -181,7 +184,7 @@ class ArrayMetadata(Metadata):
     def from_shape_dtype_struct(
         cls, s: Any, name: str | None = None, directory: Any | None = None
     ) -> ArrayMetadata:
-        """Converts from a jax.ShapeDtypeStruct; keeps its sharding."""
+        """Makes the object from a jax.ShapeDtypeStruct; keeps its sharding."""
         return cls(
             name=name,  # type: ignore[arg-type]
             directory=directory,

@@ -129,8 +129,10 @@ def _has_processes() -> bool:
 
 
 def _counts_itself() -> bool:
-    """Whether the flag asks for ids of `jax.distributed` in a one-process
-    program that has not initialized it; the process's id is then 0.
+    """Returns whether a single process has the id 0 by definition.
+
+    This is so if the flag asks for ids of `jax.distributed`, but the program
+    has not initialized `jax.distributed`.
     """
     return (
         use_experimental_distributed_process_id()
@@ -184,8 +186,10 @@ def unique_processes_from_devices(device_array: Any) -> set[int]:
 
 
 def is_primary_host(primary_host: int | None) -> bool:
-    """Returns whether this process writes shared files; if None, every process
-    does."""
+    """Returns whether this process writes shared files.
+
+    If `primary_host` is None, every process does.
+    """
     return primary_host is None or primary_host == process_index()
 
 
@@ -297,7 +301,7 @@ def is_pathways_colocated_runtime_active() -> bool:
 
 
 class BarrierSyncFn(Protocol):
-    """Waits until all processes have arrived."""
+    """A function that waits until all processes have arrived."""
 
     def __call__(self, *, key: str, timeout_ms: int) -> None:
         """Waits at the barrier `key`.
@@ -391,7 +395,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
 
 def reached_preemption(step: int) -> bool:
-    """Whether all processes should save this step before being preempted.
+    """Returns whether all processes should save this step before preemption.
 
     Args:
         step: the step's number, equal on all processes.
@@ -427,8 +431,9 @@ def initialize_runtime_to_distributed_ids() -> None:
     Every process must call this function once.
 
     Raises:
-        ValueError: `jax.distributed` is not initialized, and the program is not
-            a single process that uses its ids by the flag.
+        ValueError: `jax.distributed` is not initialized. Only a single process
+            with the flag `experimental_orbax_use_distributed_process_id` does
+            not need it.
     """
     found = _exchange(
         "jax/process_id/",
@@ -450,7 +455,7 @@ def _distributed_id() -> int:
 def _exchange(
     directory: str, own_key: int, own_value: Any, barrier: str
 ) -> dict[int, Any]:
-    """Exchanges JSON values; returns those of all processes by key."""
+    """Exchanges JSON values; returns every process's value by key."""
     if _counts_itself():
         return {own_key: own_value}
     client = get_jax_distributed_client()
@@ -497,8 +502,9 @@ def initialize_distributed_to_device_ids() -> None:
     Every process must call this function; later calls do nothing.
 
     Raises:
-        ValueError: `jax.distributed` is not initialized, and the program is not
-            a single process that uses its ids by the flag.
+        ValueError: `jax.distributed` is not initialized. Only a single process
+            with the flag `experimental_orbax_use_distributed_process_id` does
+            not need it.
     """
     if is_distributed_to_device_ids_initialized():
         return

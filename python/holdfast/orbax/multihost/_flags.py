@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Flag:
-    """A flag that cannot be set and has its default value."""
+    """A flag that always has its default value."""
 
     def __init__(self, name: str, default: bool) -> None:
         self.name = name

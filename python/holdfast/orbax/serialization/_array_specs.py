@@ -1,4 +1,4 @@
-"""ArrayReadSpec and ArrayWriteSpec: the spec and the record of one array."""
+"""ArrayReadSpec and ArrayWriteSpec: specs for reading and writing an array."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ExtMetadata: TypeAlias = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class ArrayMetadata:
-    """The record in a checkpoint of an array that a spec writes.
+    """A checkpoint's record of an array that a spec writes.
 
     Attributes:
         param_name: the parameter's keys, joined with dots.
@@ -127,7 +127,7 @@ class ArrayWriteSpec:
         """Builds the spec; see ArrayReadSpec and SaveArgs for the arguments.
 
         Raises:
-            ValueError: arguments are invalid; uses Orbax's message.
+            ValueError: arguments are invalid; the message is Orbax's.
         """
         temporary = ocdbt_temporary_metadata_context
         text, chunk_shape, algorithm, level = _engine.array_write_spec(
@@ -170,5 +170,5 @@ class ArrayWriteSpec:
 
     @property
     def metadata(self) -> ArrayMetadata:
-        """The array's record for the checkpoint."""
+        """The checkpoint's record of the array."""
         return self._metadata

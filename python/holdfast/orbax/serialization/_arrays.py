@@ -1,4 +1,4 @@
-"""Writes and reads jax.Arrays by single specs: `async_serialize` and
+"""Writes and reads single jax.Arrays by their specs: `async_serialize` and
 `async_deserialize`."""
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ async def async_serialize(
 
     Args:
         arr_inp: the array.
-        tensorstore_spec: where to write it, with driver zarr, zarr3 or cast. If
-            it lacks `metadata` or `dtype`, they are added.
+        tensorstore_spec: where to write the array, with driver zarr, zarr3 or
+            cast. If the spec lacks `metadata` or `dtype`, they are added.
         context: the result of `get_ts_context`; None means the default limits.
         primary_host: the process that creates the array; None means every
             process.
@@ -56,8 +56,8 @@ async def async_serialize(
     """
     if transaction is not None:
         raise NotImplementedError(
-            "async_serialize(transaction=...) is not supported: holdfast has no"
-            " transactions of TensorStore. Leave it out."
+            "async_serialize(transaction=...) is not supported: holdfast does"
+            " not support TensorStore's transactions; leave the argument out"
         )
     with importing:
         from holdfast import _jax_arrays
@@ -108,18 +108,18 @@ async def async_deserialize(
 
     Args:
         user_sharding: a jax Sharding, or a Format.
-        tensorstore_spec: where to read it from; a dict, or an object with
-            `to_json`.
+        tensorstore_spec: where to read the array from; a dict, or an object
+            with `to_json`.
         global_shape: the shape of the result; None means the stored shape.
         dtype: the dtype of the result; None means the stored dtype.
         byte_limiter: limits the bytes being read.
         context: the result of `get_ts_context`; None means the default limits.
         assume_metadata: trust the spec instead of reading stored metadata.
-        strict: refuse a shape that differs from the stored one. If False, fill
-            elements that are not stored with zeros.
+        strict: refuse a shape that differs from the stored shape. If False,
+            elements that are not stored become zeros.
 
     Returns:
-        The array, and the bytes of the chunks that were read for it.
+        The array, and the size in bytes of the chunks that were read for it.
 
     Raises:
         ValueError: there is no sharding, or a shape does not match.
@@ -173,7 +173,7 @@ def _read(array: Any, buffer: Buffer, stored: Any) -> None:
 
 
 def _chunk_bytes(array: Any, buffer: Buffer, stored: Any) -> int:
-    """Returns the bytes of the chunks that overlap the stored part of a box."""
+    """Returns the size in bytes of the chunks that overlap the stored part."""
     chunk = array.chunk_layout.read_chunk_template.shape
     extents = (
         -(-(start + extent) // size) * size - start // size * size

@@ -41,7 +41,7 @@ class OcdbtProcessSpec:
         """Parses the name of a subdirectory.
 
         Raises:
-            ValueError: the name is not the name of such a subdirectory.
+            ValueError: no process writes a subdirectory with this name.
         """
         match = re.fullmatch(
             rf"{re.escape(PROCESS_SUBDIR_PREFIX)}"

@@ -222,7 +222,7 @@ def open_spec(
     Raises:
         ValueError: the spec is invalid, or the stored array does not match it.
         FileNotFoundError: the array does not exist.
-        FileExistsError: an array exists where a new one should be created.
+        FileExistsError: the array to create already exists.
         NotImplementedError: the spec uses an unsupported feature.
     """
     handle = _engine.open_spec(

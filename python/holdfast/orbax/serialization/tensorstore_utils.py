@@ -176,8 +176,8 @@ def add_ocdbt_write_options(
 
     Args:
         kvstore_tspec: a spec with driver ocdbt.
-        target_data_file_size: bytes; 0 means no limit, None the store's
-            default.
+        target_data_file_size: size in bytes; 0 means no limit, and None means
+            the store's default.
 
     Raises:
         ValueError: the size is negative.
@@ -225,7 +225,9 @@ def _build_ts_zarr_shard_and_chunk_metadata(
     read_chunk_shape: Shape | None = None,
     chunk_byte_size: int | None = None,
 ) -> JsonSpec:
-    """Orbax's older builder, with separate shapes for objects and chunks.
+    """Builds the metadata as Orbax's older builder does.
+
+    This builder has separate shapes for written objects and their chunks.
 
     Raises:
         ValueError: the shapes do not divide each other, or zarr 2 is selected.
@@ -257,8 +259,8 @@ def calculate_chunk_byte_size(
         write_shape: the shape written as one unit, in elements.
         dtype: the dtype of the elements.
         chunk_byte_size: the requested size.
-        ocdbt_target_data_file_size: bytes; 0 means no limit, None the value in
-            `kvstore_spec`.
+        ocdbt_target_data_file_size: size in bytes; 0 means no limit, and None
+            means the value in `kvstore_spec`.
         kvstore_spec: a spec with driver ocdbt.
 
     Returns:
@@ -328,7 +330,8 @@ def get_json_tspec_write(
 ) -> JsonSpec:
     """Returns the spec for writing a parameter. See build_array_write_spec.
 
-    `arg.write_chunk_shape` and `arg.read_chunk_shape` are honoured as well.
+    Unlike that function, uses `arg.write_chunk_shape` and
+    `arg.read_chunk_shape` too.
     """
     shapes = (
         getattr(arg, "write_chunk_shape", None),
@@ -500,6 +503,7 @@ def resolve_compression_settings(
 
 
 def print_ts_debug_data(key: str | None, infos: Sequence[Any]) -> str:
-    """Returns JSON with `key`, the names and the process's reads and writes."""
+    """Returns JSON text with `key`, the parameters' names, and statistics of
+    the process's reads and writes."""
     text = _engine.print_ts_debug_data(key, [str(info.name) for info in infos])
     return json.dumps(json.loads(text))

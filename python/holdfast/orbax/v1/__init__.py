@@ -1,7 +1,7 @@
 """A drop-in replacement for `from orbax.checkpoint import v1 as ocp`.
 
-A checkpoint is a directory of named checkpointables; `save` and `load` handle
-the checkpointable that is a tree. A `Context` holds the options.
+A checkpoint is a directory of named checkpointables. `save` and `load` handle a
+single checkpointable, which is a tree. A `Context` holds the options.
 """
 
 from __future__ import annotations

@@ -39,13 +39,13 @@ def delete(
     checkpointable_name: str | None = None,
     missing_ok: bool = False,
 ) -> bool:
-    """Deletes a checkpoint, or one checkpointable in it, and waits for the end.
+    """Deletes a checkpoint or one of its checkpointables, with all files.
 
     Args:
-        path: a checkpoint, of either layout.
+        path: a checkpoint of the v1 layout or an older layout.
         checkpointable_name: the checkpointable to delete; None means the
             complete checkpoint.
-        missing_ok: do not raise if it does not exist.
+        missing_ok: do not raise an error if there is nothing to delete.
 
     Returns:
         Whether there was anything to delete.
@@ -71,7 +71,7 @@ def delete_async(
     checkpointable_name: str | None = None,
     missing_ok: bool = False,
 ) -> AsyncResponse[bool]:
-    """Like `delete`, but removes files in the background.
+    """Deletes like `delete`, but removes the files in the background.
 
     When the call returns, readers no longer see the deleted part.
     """
@@ -109,7 +109,7 @@ class _Plan:
     Attributes:
         path: the checkpoint's path.
         name: the checkpointable's name; None means the complete checkpoint.
-        is_begun: whether it continues an interrupted deletion.
+        is_begun: whether the plan continues an interrupted deletion.
     """
 
     path: Any
@@ -124,7 +124,7 @@ def start_deletion(
     missing_ok: bool,
     is_step: bool = False,
 ) -> BackgroundResponse[bool]:
-    """Begins a deletion. When it returns, readers no longer see the part.
+    """Begins a deletion; when the call returns, readers no longer see the part.
 
     Args:
         path: as for `delete`.
@@ -163,7 +163,10 @@ def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
 
 
 def _finish(plan: _Plan | None, operation: Operation, remover: Remover) -> bool:
-    """Removes the files that readers no longer see."""
+    """Removes the files that readers no longer see.
+
+    Returns whether there was anything to delete.
+    """
     with operation.phase("delete:finalize"):
         remover.wait()
         is_primary = operation.processes.is_primary
@@ -181,7 +184,7 @@ def _plan(
 ) -> _Plan | None:
     """Returns the plan of the deletion, or None if there is nothing to delete.
 
-    Changes nothing.
+    This function only checks, and changes nothing.
 
     Raises:
         Exception: as for `delete`.
@@ -218,12 +221,12 @@ def _plan(
 
 
 def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
-    """Checks that a path is a checkpoint, or the remains of one.
+    """Checks that a path is a checkpoint, or what is left of a checkpoint.
 
     Raises:
         NotADirectoryError: the path is a file.
         NotImplementedError: the context requests a different layout.
-        InvalidLayoutError: the path is something else.
+        InvalidLayoutError: the path is not a checkpoint.
     """
     if not _files.isdir(path):
         raise NotADirectoryError(f"Checkpoint path is not a directory: {path}.")

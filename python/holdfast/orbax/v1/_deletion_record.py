@@ -1,7 +1,8 @@
 """The record of a checkpointable that is being deleted.
 
-The record is stored in the checkpoint, like Orbax's. Once it exists, readers no
-longer see the checkpointable; deleting it again finishes the deletion.
+The record is stored in the checkpoint, like Orbax's. Once the record exists,
+readers no longer see the checkpointable. If the deletion was interrupted,
+another call of `delete` finishes it.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def check_not_deleting(path: Any) -> None:
     """Checks that a checkpoint may be replaced.
 
     Raises:
-        DeletionInProgressError: something in it is being deleted.
+        DeletionInProgressError: a checkpointable in it is being deleted.
         DeletionRecoveryError: the record does not name a checkpointable.
     """
     if pending_deletion(path) is not None:

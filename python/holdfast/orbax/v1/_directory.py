@@ -46,9 +46,9 @@ class Destination(SharedDirectory):
             overwrite: replace an existing checkpoint.
             context: the context of the save.
             operation: the save.
-            is_step: whether this is a step of a training run, which also gets
-                the markers of the older interface, so that it can read the step
-                too.
+            is_step: whether this is a step of a training run. A step also gets
+                the markers of the older interface, which can then read the
+                step.
         """
         options = CommitOptions(context.file.v0(), context.atomicity.v0())
         super().__init__(operation, path, options, overwrite=overwrite)
@@ -56,7 +56,7 @@ class Destination(SharedDirectory):
         self._is_step = is_step
 
     def check_absent(self, *, looks: bool = True) -> None:
-        """Checks that the save would not overwrite anything that it must not.
+        """Checks that the save will not overwrite anything that must stay.
 
         Args:
             looks: check whether the path exists; otherwise `begin` does that.
@@ -71,7 +71,7 @@ class Destination(SharedDirectory):
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes write into it as well."""
+        """Whether other processes write into the checkpoint as well."""
         return not self._operation.processes.is_single
 
     def begin_together(self, names: Iterable[str]) -> None:
@@ -82,7 +82,7 @@ class Destination(SharedDirectory):
 
         Raises:
             NotADirectoryError: a parent is a file.
-            ValueError: the path has come into existence.
+            ValueError: the path exists.
         """
         with self._operation.phase("create_directory:post"):
             pending = self.begin()
@@ -99,7 +99,7 @@ class Destination(SharedDirectory):
         )
 
     def save_item(self, name: str, tree: Any, **options: Any) -> None:
-        """Writes a pytree item, if this is the only process."""
+        """Writes a pytree item. REQUIRES: this is the only process."""
         pending = self.begin()
         assert pending is not None
         if isinstance(pending, _engine.PendingSave):
@@ -164,7 +164,7 @@ class ItemDirectory:
         self._path = root / name
 
     def __truediv__(self, other: Any) -> _Below:
-        """Returns a path below; the handler has to create it."""
+        """Returns a path below the directory; the handler must create it."""
         return _Below(_join(self._path, other), self)
 
     @property
@@ -180,7 +180,7 @@ class ItemDirectory:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes write into it as well."""
+        """Whether other processes write into the directory as well."""
         return self._destination.is_shared
 
     def save_item(self, tree: Any, **options: Any) -> None:

@@ -18,8 +18,8 @@ _Abstract = TypeVar("_Abstract")
 class StatefulCheckpointable(Protocol):
     """An object that saves and loads itself.
 
-    Both methods do what cannot wait before they return, and return an awaitable
-    that does the rest in the background.
+    Before a method returns, it does the work that cannot wait. The awaitable
+    that it returns does the rest in the background.
     """
 
     async def save(self, directory: PathAwaitingCreation) -> Awaitable[None]:
@@ -40,7 +40,7 @@ class CheckpointableHandler(Protocol[_Value, _Abstract]):
     async def save(
         self, directory: PathAwaitingCreation, checkpointable: _Value
     ) -> Awaitable[None]:
-        """Saves; the returned awaitable does the background part."""
+        """Starts to save; the returned awaitable does the rest."""
         ...
 
     async def load(
@@ -48,7 +48,7 @@ class CheckpointableHandler(Protocol[_Value, _Abstract]):
         directory: Any,
         abstract_checkpointable: _Abstract | None = None,
     ) -> Awaitable[_Value]:
-        """Loads; the returned awaitable returns the value."""
+        """Starts to load; the returned awaitable returns the value."""
         ...
 
     async def metadata(self, directory: Any) -> _Abstract:
@@ -63,6 +63,6 @@ class CheckpointableHandler(Protocol[_Value, _Abstract]):
     def is_abstract_handleable(
         self, abstract_checkpointable: Any
     ) -> bool | None:
-        """Returns whether this handler can load with this abstract value; None
-        if unknown."""
+        """Returns whether this handler can load with this abstract value, or
+        None if that is unknown."""
         ...

@@ -82,7 +82,7 @@ class JsonHandler(CheckpointableHandler[Any, Any]):
     def is_abstract_handleable(
         self, abstract_checkpointable: Any
     ) -> bool | None:
-        """Returns None, because every document is loaded alike."""
+        """Returns None, because every document is loaded in the same way."""
         return None
 
 

@@ -1,8 +1,8 @@
 """Tells checkpoints of the v1 layout from older ones, using only file names.
 
-A v1 checkpoint is a directory with `orbax.checkpoint`, whose subdirectories are
-the checkpointables. An older checkpoint either has subdirectories of this kind
-too, or is itself a pytree item ("flat").
+A v1 checkpoint is a directory that contains the file `orbax.checkpoint`; its
+subdirectories are the checkpointables. An older checkpoint either has such
+subdirectories too, or is itself a pytree item ("flat").
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _UNREADABLE = (FileNotFoundError, NotADirectoryError, ValueError)
 
 
 class Layout:
-    """The directory of a checkpoint, of the v1 layout or the older one."""
+    """The directory of a checkpoint, in the v1 layout or the older layout."""
 
     def __init__(self, path: Any, is_v1: bool) -> None:
         self.path = path
         self.is_v1 = is_v1
 
     def has(self, *names: str) -> bool:
-        """Returns whether this file or directory exists below the path."""
+        """Returns whether a file or directory exists below the path."""
         return _files.exists(os.path.join(self.path, *names))
 
     def directories(self) -> list[str]:
@@ -79,8 +79,9 @@ class Layout:
         return sorted(entry.name for entry in entries if entry.is_dir())
 
     def checkpointables(self, *wanted: str) -> list[str]:
-        """Returns the names of the subdirectories, sorted, except for one that
-        is being deleted.
+        """Returns the sorted names of the subdirectories.
+
+        A checkpointable that is being deleted is left out.
 
         Args:
             wanted: the checkpointables that are to be read.
@@ -93,7 +94,7 @@ class Layout:
         return [name for name in self.directories() if name != deleted]
 
     def checkpointable_names(self) -> list[str]:
-        """Returns the names of the checkpointables, sorted after "state"."""
+        """Returns the sorted names of the checkpointables, "state" first."""
         names = set(self.checkpointables()) - RESERVED_NAMES
         return sorted(names, key=lambda name: (name != STATE_NAME, name))
 
@@ -103,7 +104,10 @@ class Layout:
         return [name for name in names if self.has(name, TREE_METADATA_FILE)]
 
     def step_metadata(self) -> StepMetadata:
-        """Returns `_CHECKPOINT_METADATA`, empty if it cannot be read."""
+        """Returns the metadata in `_CHECKPOINT_METADATA`.
+
+        The metadata is empty if the file cannot be read.
+        """
         return deserialize(read_step_metadata(os.fspath(self.path)) or {})
 
     def is_flat(self) -> bool:
@@ -120,7 +124,8 @@ class Layout:
             name: the checkpointable's name; None means the directory itself.
 
         Raises:
-            InvalidLayoutError: it is not a pytree item; the cause says why.
+            InvalidLayoutError: the checkpointable is not a pytree item;
+                `__cause__` says why.
         """
         try:
             self._check_pytree(name)
@@ -168,7 +173,7 @@ class Layout:
             The checkpointable's name, or None for the directory itself.
 
         Raises:
-            InvalidLayoutError: there is no such pytree.
+            InvalidLayoutError: the pytree does not exist.
         """
         if name != AUTO_NAME:
             deleted_name(self.path, () if name is None else (name,))
@@ -263,7 +268,7 @@ def open_layout(path: Any, context: Context) -> Layout | SafetensorsCheckpoint:
     """Returns the checkpoint at a path, of the kind that the context requests.
 
     Raises:
-        InvalidLayoutError: the layout is not known; the cause says why.
+        InvalidLayoutError: the layout is not known; `__cause__` says why.
     """
     kind = context.checkpoint_layout
     if kind is CheckpointLayout.AUTO:

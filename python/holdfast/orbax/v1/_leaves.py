@@ -41,7 +41,8 @@ def check_storable(leaves: Iterable[Any]) -> None:
     """Checks that each leaf can be stored.
 
     Raises:
-        UnregisteredTypeError: types cannot be stored; the error names them.
+        UnregisteredTypeError: leaf types cannot be stored; the error names
+            them.
     """
     missing = {
         kind
@@ -100,7 +101,8 @@ def check_loadable(leaves: Iterable[Any]) -> None:
     """Checks that each leaf is a valid abstract leaf.
 
     Raises:
-        UnregisteredTypeError: types are not valid; the error names them.
+        UnregisteredTypeError: leaf types are not valid; the error names
+            them.
     """
     kinds = {
         leaf if isinstance(leaf, type) else type(leaf)
@@ -128,7 +130,7 @@ def restore_args(
 
     Args:
         abstract: a tree of abstract leaves.
-        strict: refuse shapes that differ from the stored ones.
+        strict: refuse shapes that differ from the stored shapes.
         of_arrays: the restore-argument class for jax.Arrays.
     """
     # Leaves with the same class and dtype share their arguments.

@@ -47,11 +47,11 @@ def load(
             `checkpoint_layout` is "safetensors" or "auto", also a safetensors
             file or a directory of such files; the result is then a flat dict.
         abstract_state: determines the result's structure, and how each leaf is
-            restored: a `jax.ShapeDtypeStruct` as a jax.Array with its sharding,
-            a numpy array as a numpy array of its dtype, int, float and str
-            (values or types) as that type; `PLACEHOLDER` is not restored. The
-            result of `metadata(path)` is accepted. None restores the tree as
-            it was saved.
+            restored. A `jax.ShapeDtypeStruct` requests a jax.Array with its
+            sharding. A numpy array requests a numpy array with its dtype. An
+            int, float or str, or one of these types, requests that type. A
+            `PLACEHOLDER` is not restored. The result of `metadata(path)` is
+            accepted too. None restores the tree as it was saved.
         checkpointable_name: the subdirectory that contains the tree. "AUTO"
             means "state", or else the first tree, or else `path` itself. None
             means `path` itself, in older checkpoints.
@@ -61,7 +61,8 @@ def load(
         namedtuples as dicts.
 
     Raises:
-        InvalidLayoutError: there is no such checkpoint; the cause says why.
+        InvalidLayoutError: `path` is not a valid checkpoint; `__cause__`
+            says why.
         ValueError: the structures do not match, a leaf cannot be read as
             requested, or the files are damaged.
         TypeError: a leaf of `abstract_state` is not a valid abstract leaf.
@@ -97,9 +98,10 @@ def load_checkpointables(
         A dict from name to value.
 
     Raises:
-        InvalidLayoutError: there is no such checkpoint; the cause says why.
-        KeyError: the checkpoint does not have a name; NoEntryError if a value
-            could not be loaded.
+        InvalidLayoutError: `path` is not a valid checkpoint; `__cause__`
+            says why.
+        KeyError: a requested checkpointable does not exist.
+        NoEntryError: a checkpointable could not be loaded.
         ValueError: the argument is not a dict, or a name is invalid.
     """
     abstracts = _standardize(abstract_checkpointables)
@@ -159,7 +161,9 @@ def load_async(
     *,
     checkpointable_name: str | None = STATE_NAME,
 ) -> AsyncResponse[Any]:
-    """Loads safetensors in the background; no other format, as in Orbax.
+    """Loads safetensors in the background.
+
+    Other formats are not supported, as in Orbax.
 
     Args:
         path: a file, or a directory of files.
@@ -167,12 +171,13 @@ def load_async(
         checkpointable_name: ignored.
 
     Returns:
-        A response whose `result` is the flat dict, or raises the errors that
-        `load` raises while it reads.
+        A response whose `result()` returns the flat dict, or raises the errors
+        that `load` raises while it reads.
 
     Raises:
         NotImplementedError: the context has a different `checkpoint_layout`.
-        InvalidLayoutError: there is no such file; the cause says why.
+        InvalidLayoutError: `path` is not a valid checkpoint; `__cause__`
+            says why.
         ValueError: as for `load`, if the error is found before tensors are
             read.
         TypeError: a leaf of `abstract_state` is not a valid abstract leaf.
@@ -248,8 +253,10 @@ def _check_names(abstracts: Any) -> None:
 
 
 def recorded_handler(layout: Layout, name: str | None) -> str | None:
-    """Returns the name of the handler that saved an item; None for the item of
-    a flat checkpoint."""
+    """Returns the name of the handler that saved an item; None if unknown.
+
+    If `name` is None, the item is a flat checkpoint's only item.
+    """
     handlers = layout.step_metadata().item_handlers
     if name is None:
         return handlers if isinstance(handlers, str) else None

@@ -39,7 +39,8 @@ def metadata(
         says why).
 
     Raises:
-        InvalidLayoutError: there is no such checkpoint; the cause says why.
+        InvalidLayoutError: `path` is not a valid checkpoint; `__cause__`
+            says why.
         ValueError: the metadata cannot be read.
     """
     check_name(checkpointable_name)
@@ -65,7 +66,8 @@ def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
         or to None if nothing is known (for a JSON document).
 
     Raises:
-        InvalidLayoutError: there is no such checkpoint; the cause says why.
+        InvalidLayoutError: `path` is not a valid checkpoint; `__cause__`
+            says why.
         DataLossError: a saved checkpointable is missing.
     """
     context = get_context()

@@ -27,7 +27,7 @@ class NumpyMetadata:
     """A stored numpy array; as an abstract leaf, requests a numpy array.
 
     Attributes:
-        shape: in elements.
+        shape: the array's shape, in elements.
         dtype: the stored dtype.
         storage_metadata: how the array is stored.
     """
@@ -42,7 +42,7 @@ class ArrayMetadata:
     """A stored jax.Array; as an abstract leaf, requests a jax.Array.
 
     Attributes:
-        shape: in elements.
+        shape: the array's shape, in elements.
         dtype: the stored dtype; uint32 for PRNG keys.
         sharding_metadata: the recorded sharding, without devices.
         storage_metadata: how the array is stored.
@@ -71,11 +71,11 @@ def read_tree_metadata(
     """Returns the tree of a pytree item, with an abstract leaf for each stored
     leaf.
 
-    A scalar becomes a zero of its type, and a string becomes "string"; empty
-    containers stay as they are.
+    A scalar becomes a zero of its type, and a string becomes "string". Empty
+    containers do not change.
 
     Raises:
-        FileNotFoundError: there is no `_METADATA`.
+        FileNotFoundError: the item has no `_METADATA`.
         ValueError: the metadata cannot be read.
     """
     with _gc.paused():
@@ -122,7 +122,7 @@ class CheckpointMetadata(Generic[T]):
 
     Attributes:
         path: the checkpoint's path.
-        metadata: a tree of abstract leaves, or one for each checkpointable.
+        metadata: a tree of abstract leaves, or a dict of such trees.
         init_timestamp_nsecs: start of the save, nanoseconds since 1970.
         commit_timestamp_nsecs: end of the save, nanoseconds since 1970.
         custom_metadata: the JSON object that was passed to the save.

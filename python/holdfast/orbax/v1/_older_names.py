@@ -33,7 +33,9 @@ def older_name(old: str, function: Callable[..., T]) -> Callable[..., T]:
 
 
 def older_method(old: str, new: str) -> Callable[..., Any]:
-    """Like `older_name`, for a method. Subclasses may override the new name.
+    """Returns a deprecated method, which warns and calls a method's new name.
+
+    Subclasses may override the method under its new name.
 
     Args:
         old: the old name.

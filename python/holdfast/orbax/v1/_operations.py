@@ -31,7 +31,8 @@ def start(context: Context, path: Any, *, is_save: bool) -> Operation:
     Args:
         context: the active context.
         path: the checkpoint's path.
-        is_save: whether all processes must name the same path.
+        is_save: whether this is a save, for which all processes must name the
+            same path.
 
     Raises:
         DeadlineExceededError: a process did not arrive in time.

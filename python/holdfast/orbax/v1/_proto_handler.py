@@ -83,12 +83,12 @@ class ProtoHandler(CheckpointableHandler[Any, Any]):
         raise NotImplementedError()
 
     def is_handleable(self, checkpointable: Any) -> bool:
-        """Returns whether it is a message."""
+        """Returns whether the value is a message."""
         kind = _message_class()
         return kind is not None and isinstance(checkpointable, kind)
 
     def is_abstract_handleable(self, abstract_checkpointable: Any) -> bool:
-        """Returns whether it is a message class."""
+        """Returns whether the value is a message class."""
         kind = _message_class()
         is_class = isinstance(abstract_checkpointable, type)
         return (

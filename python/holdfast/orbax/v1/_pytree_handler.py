@@ -101,7 +101,7 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         if leaf_handler_registry is not None:
             raise NotImplementedError(
                 "PyTreeHandler(leaf_handler_registry=...) is not supported:"
-                " save leaves of your own with a TypeHandler of"
+                " save your own leaf types with a TypeHandler of"
                 " holdfast.orbax.type_handlers"
             )
         if partial_save_mode:
@@ -119,7 +119,8 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         """Captures the tree's arrays, and writes them in the background.
 
         Raises:
-            UnregisteredTypeError: leaf types that cannot be stored.
+            UnregisteredTypeError: leaf types cannot be stored; the error names
+                them.
             ValueError: a leaf or the structure cannot be saved.
         """
         host = self._context.multiprocessing.primary_host
@@ -190,7 +191,8 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         """Checks that each leaf can be stored.
 
         Raises:
-            UnregisteredTypeError: types cannot be stored; the error names them.
+            UnregisteredTypeError: leaf types cannot be stored; the error names
+                them.
         """
         check_storable(tree_leaves(checkpointable))
 
@@ -200,7 +202,8 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         """Checks that each leaf is a valid abstract leaf.
 
         Raises:
-            UnregisteredTypeError: types are not valid; the error names them.
+            UnregisteredTypeError: leaf types are not valid; the error names
+                them.
         """
         check_loadable(tree_leaves(abstract_checkpointable))
 
@@ -386,7 +389,8 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
 
 
 def _transfer_limiter(memory: MemoryOptions) -> Any | None:
-    """Limits the bytes that are copied from devices concurrently."""
+    """Returns a limiter for concurrent copies from devices; None if unlimited.
+    """
     limit_bytes = memory.transfer_concurrent_bytes
     if memory.regulator_options is not None:
         limit_bytes = memory.regulator_options.regulator.current_limit_bytes

@@ -139,7 +139,7 @@ class _DefaultCheckpointableHandlerRegistry(CheckpointableHandlerRegistry):
 
 
 class ReadOnlyRegistry(_DefaultCheckpointableHandlerRegistry):
-    """A read-only copy of a registry."""
+    """A read-only view of a registry."""
 
     def __init__(self, registry: CheckpointableHandlerRegistry) -> None:
         self._registry = registry
@@ -242,7 +242,7 @@ def resolve_for_save(
 
     Raises:
         ValueError: the checkpointable is None.
-        NoEntryError: no handler accepts it.
+        NoEntryError: no handler accepts the checkpointable.
     """
     if checkpointable is None:
         raise ValueError("checkpointable must not be None for saving.")
@@ -274,8 +274,11 @@ def resolve_for_save(
 def _by_typestr(
     registry: CheckpointableHandlerRegistry, recorded: str | None
 ) -> Any | None:
-    """Returns the last handler that is the recorded one, or can load its
-    checkpointables."""
+    """Returns the last handler that can load what the recorded handler saved.
+
+    Only a handler with that name, or one that lists the name among its
+    secondary type strings, can do so.
+    """
     if not recorded:
         return None
     for handler_type, name in reversed(registry.get_all_entries()):
@@ -327,7 +330,8 @@ def resolve_for_load(
         registry: the registry to search.
         abstract: the caller's abstract value, or None.
         name: the checkpointable's name.
-        recorded: the name of the handler that saved it, if known.
+        recorded: the name of the handler that saved the checkpointable, if
+            known.
         fallback_name: if no handler matches, use the handler reserved for this
             name.
 

@@ -19,10 +19,10 @@ class AsyncResponse(Protocol[T_co]):
         """Waits for the end and returns the result, or raises the error.
 
         Args:
-            timeout: the most seconds to wait; None means no limit.
+            timeout: maximum number of seconds to wait; None means no limit.
 
         Raises:
-            TimeoutError: the operation has not ended in time; it continues.
+            TimeoutError: the operation has not ended in time, and continues.
         """
         ...
 
@@ -65,19 +65,21 @@ class BackgroundResponse(Future[T]):
         """Waits for the end and returns the error, or None.
 
         Raises:
-            TimeoutError: the operation has not ended in time; it continues.
+            TimeoutError: the operation has not ended in time, and continues.
         """
         error = super().exception(timeout)
         self.error_was_seen = error is not None
         return error
 
     def failure(self) -> BaseException | None:
-        """Like `exception`, but does not mark the error as seen. For callers
-        that report the error themselves."""
+        """Returns the error like `exception`, but does not mark it as seen.
+
+        This method is for callers that report the error themselves.
+        """
         return super().exception()
 
     def on_complete(self, callback: Callable[[T], object]) -> None:
-        """See `AsyncResponse.on_complete`; runs before `result` returns."""
+        """Calls `callback(result)` after success, before `result` returns."""
         with self._lock:
             if self._callbacks is not None:
                 self._callbacks.append(callback)

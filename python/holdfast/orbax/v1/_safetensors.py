@@ -59,8 +59,10 @@ _OPENED_AT_ONCE = 16
 
 
 def is_safetensors(path: Any) -> bool:
-    """Returns whether the name of `path` or of a file in it ends like a
-    safetensors file; reads no file."""
+    """Returns whether a path is a `.safetensors` file or contains one.
+
+    Only names are checked; no file is read.
+    """
     if not _files.exists(path):
         return False
     return os.fspath(path).endswith(SUFFIX) or bool(_files_in(path))
@@ -79,14 +81,14 @@ class _Tensor:
 class SafetensorsCheckpoint:
     """Tensors by name, in one file or several.
 
-    Thread-safety: several threads may read it.
+    Thread-safety: any number of threads may read.
     """
 
     def __init__(self, path: Any) -> None:
         """Finds the files; reads nothing yet.
 
         Raises:
-            InvalidLayoutError: there are no such files; uses Orbax's message.
+            InvalidLayoutError: there are no such files; the message is Orbax's.
         """
         self.path = path
         self._directory: str | None = None
@@ -116,9 +118,9 @@ class SafetensorsCheckpoint:
         """Returns abstract arrays by name, and the merged metadata of the
         files.
 
-        The commit time is that of the newest file in whole seconds, as in
-        Orbax. Abstract arrays are `jax.ShapeDtypeStruct`s if jax is installed,
-        and otherwise NumpyMetadata.
+        The commit time is the newest file's time in whole seconds, as in Orbax.
+        Abstract arrays are `jax.ShapeDtypeStruct`s if jax is installed, and
+        otherwise NumpyMetadata.
 
         Raises:
             ValueError: a file is damaged or truncated, a dtype is unknown, or
@@ -157,10 +159,10 @@ class SafetensorsCheckpoint:
             context: supplies the limit of bytes in flight.
 
         Raises:
-            ValueError: `abstract` is not a flat dict; a file is damaged or
-                truncated, or has a dtype that Orbax lacks; two files contain
-                the same name. The returned function also raises it for a shape
-                that differs from the stored one.
+            ValueError: `abstract` is not a flat dict, a file is damaged or
+                truncated or has a dtype that Orbax lacks, or two files contain
+                the same name. The returned function also raises ValueError if a
+                shape differs from the stored shape.
             KeyError: raised by the returned function for a missing name.
         """
         if abstract is not None and not _is_flat_dict(abstract):
@@ -176,8 +178,8 @@ class SafetensorsCheckpoint:
         """Returns the checkpoints that contain the tensors.
 
         Raises:
-            ValueError: as for the function `_open`; or a set of files, by its
-                names or its index, is incomplete.
+            ValueError: as for the function `_open`; or the files' names or
+                index say that files are missing.
         """
         if self._directory is None or not _is_set(self._files):
             return _open_all(self._files)
@@ -191,7 +193,7 @@ class SafetensorsCheckpoint:
 
 
 def _is_set(files: Sequence[str]) -> bool:
-    """Returns whether the names suggest that there are more files."""
+    """Returns whether the files' names suggest that they are parts of a set."""
     return any("of" in os.path.basename(file) for file in files)
 
 
@@ -224,7 +226,7 @@ def _open(file: str) -> _engine.Checkpoint:
         _check_as_orbax(file)
         raise
     except NotFoundError as error:
-        # The path exists, and is not a safetensors file.
+        # The path exists, but is not a safetensors file.
         raise ValueError(str(error)) from error
     if any(
         leaf.value_type or leaf.dtype not in _DTYPES.values()
@@ -238,7 +240,7 @@ def _check_as_orbax(file: str) -> None:
     """Raises Orbax's error for a refused file, if Orbax would refuse it too.
 
     Raises:
-        ValueError: Orbax would raise it.
+        ValueError: Orbax would refuse the file.
     """
     with _files.open(file, "rb") as stream:
         length = stream.read(_LENGTH_BYTES)
@@ -253,8 +255,11 @@ def _check_as_orbax(file: str) -> None:
 
 
 def _check_header(header: Any, file: str, data_offset: int) -> None:
-    """Raises ValueError for what Orbax checks itself, and any other error if
-    the header is malformed."""
+    """Checks a header as Orbax does.
+
+    Raises ValueError with Orbax's message, or any other error if the header is
+    malformed.
+    """
     entries = [header[name] for name in header if name != _METADATA_KEY]
     for entry in entries:
         try:
@@ -361,8 +366,10 @@ def _check_request(tensors: dict[str, _Tensor], abstract: Any) -> None:
 
 
 def _slot(tensor: _Tensor, abstract: Any | None) -> Slot:
-    """Returns the slot to read a tensor into: a numpy array, or this process's
-    parts."""
+    """Returns a Slot to read a tensor into.
+
+    The slot holds a numpy array or, for a jax.Array, this process's parts.
+    """
     if abstract is None:
         origin = (0,) * len(tensor.shape)
         buffer = Buffer(origin, tensor.shape, tensor.dtype)

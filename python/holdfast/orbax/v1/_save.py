@@ -47,7 +47,7 @@ def save(
     overwrite: bool = False,
     custom_metadata: JsonType | None = None,
 ) -> None:
-    """Saves a tree as a checkpoint at `path`, and waits for it.
+    """Saves a tree as a checkpoint at `path`, and waits until it is complete.
 
     Args:
         path: an absolute path, which must not exist unless `overwrite` is set.
@@ -57,8 +57,8 @@ def save(
         custom_metadata: a JSON object to store with the checkpoint.
 
     Raises:
-        ValueError: `path` exists or is relative; a leaf, name or structure
-            cannot be saved. Nothing is left behind.
+        ValueError: `path` exists or is relative, or a leaf, a name or the
+            structure cannot be saved. Nothing is left behind.
         TypeError: `custom_metadata` is not a JSON value.
         OSError: the files cannot be written.
     """
@@ -74,10 +74,11 @@ def save_async(
     overwrite: bool = False,
     custom_metadata: JsonType | None = None,
 ) -> AsyncResponse[None]:
-    """Like `save`, but writes in the background.
+    """Saves like `save`, but writes in the background.
 
     Everything that may change is copied before the call returns. Arguments and
-    errors are the same as for `save`; `result()` raises the errors of writing.
+    errors are the same as for `save`; `result()` raises the errors of the
+    write.
     """
     checkpointables = {checkpointable_name: state}
     return Save(path, checkpointables, overwrite, custom_metadata, state).start(
@@ -92,7 +93,7 @@ def save_checkpointables(
     overwrite: bool = False,
     custom_metadata: JsonType | None = None,
 ) -> None:
-    """Saves several checkpointables as one checkpoint, and waits for it.
+    """Saves several checkpointables as one checkpoint, and waits for the end.
 
     Args:
         path: as for `save`, like `overwrite` and `custom_metadata`.
@@ -115,7 +116,7 @@ def save_checkpointables_async(
     overwrite: bool = False,
     custom_metadata: JsonType | None = None,
 ) -> AsyncResponse[None]:
-    """Like `save_checkpointables`, but writes in the background."""
+    """Saves like `save_checkpointables`, but writes in the background."""
     return Save(path, checkpointables, overwrite, custom_metadata).start(
         _nothing
     )
@@ -127,7 +128,7 @@ _NO_STATE = object()
 
 
 def _nothing() -> None:
-    """Does nothing, after a save that is not a step."""
+    """Does nothing; called after a save that is not a step."""
 
 
 class Save:
@@ -139,7 +140,8 @@ class Save:
         overwrite: as for `save_checkpointables`.
         custom_metadata: as for `save_checkpointables`.
         state: the tree, if nothing else is saved.
-        metrics: a step's metrics; None if it has none, or is not a step.
+        metrics: a step's metrics; None if the step has no metrics, or if this
+            is not a step.
         is_step: whether this is a step of a training run, which uses the older
             layout.
 
@@ -311,7 +313,8 @@ def check_names(checkpointables: Any) -> None:
     """Checks the names of the checkpointables.
 
     Raises:
-        ValueError: it is not a dict, is empty, or has an invalid name.
+        ValueError: `checkpointables` is not a dict, is empty, or has an invalid
+            name.
         TypeError: a name is not a str.
     """
     if not checkpointables or not isinstance(checkpointables, dict):
@@ -334,8 +337,8 @@ def _metadata_json(custom_metadata: Any) -> str:
     """Returns the user's metadata as JSON text; "" for None.
 
     Raises:
-        ValueError: it is not a dict with str keys.
-        TypeError: `json` does not accept it.
+        ValueError: the metadata is not a dict with str keys.
+        TypeError: `json` does not accept the metadata.
     """
     checked = check_json_object(custom_metadata)
     return json_text(checked, "custom_metadata") if checked else ""

@@ -15,17 +15,17 @@ _IN_BACKGROUND: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 def is_in_background() -> bool:
-    """Returns whether to copy what may change before the handler's `save`
-    returns."""
+    """Returns whether the handler's `save` must copy what the caller may
+    change."""
     return _IN_BACKGROUND.get()
 
 
 @contextlib.contextmanager
 def background(copies: bool) -> Iterator[None]:
-    """Within the block, handlers save for the background.
+    """Tells handlers in the block that the save continues in the background.
 
     Args:
-        copies: whether handlers copy what may change.
+        copies: whether handlers must copy what the caller may change.
     """
     token = _IN_BACKGROUND.set(copies)
     try:
@@ -41,7 +41,7 @@ _IS_CANCELLED: contextvars.ContextVar[Callable[[], bool] | None] = (
 
 @contextlib.contextmanager
 def cancellable(is_cancelled: Callable[[], bool]) -> Iterator[None]:
-    """Within the block, writing stops when `is_cancelled()` returns True."""
+    """Makes writes in the block stop once `is_cancelled()` returns True."""
     token = _IS_CANCELLED.set(is_cancelled)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Metadata of a step, and of all steps together."""
+"""The metadata of a step, and the metadata that all steps share."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CheckpointMetadata(PathMetadata[T]):
 @final
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RootMetadata:
-    """Metadata of all steps together.
+    """The metadata that all steps share.
 
     Attributes:
         directory: the directory of all steps.

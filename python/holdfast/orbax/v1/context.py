@@ -17,7 +17,7 @@ _CONTEXT: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
     "holdfast_orbax_context", default=None
 )
 
-# The context and frozen ids outside each entered `with` block.
+# The context and frozen ids that were active before each entered `with` block.
 _OUTER: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar(
     "holdfast_orbax_outer_contexts", default=()
 )
@@ -47,14 +47,14 @@ class Context:
 
     Set options as attributes before entering the block
     (`ctx.array.saving.use_ocdbt = False`); inside it they cannot be changed.
-    Each thread and each asyncio task has its own active context. A context made
-    from another one starts with copies of its options.
+    Each thread and each asyncio task has its own active context. A context that
+    is made from another context starts with copies of that context's options.
 
     Args:
         context: supplies every option that no other argument sets.
         checkpoint_layout: "orbax", "safetensors" or "auto".
         pytree_options: replaces `context.pytree`; the other `..._options`
-            arguments work likewise.
+            arguments work in the same way.
     """
 
     array: options_lib.ArrayOptions

@@ -36,7 +36,7 @@ __all__ = [
 
 
 def _older(*handlers: str) -> list[str]:
-    """The type strings recorded by handlers of the older interface."""
+    """Returns the type strings that the older interface's handlers record."""
     return [
         f"orbax.checkpoint.{package}.handlers.{handler}"
         for handler in handlers

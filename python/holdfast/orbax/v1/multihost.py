@@ -23,7 +23,7 @@ __all__ = [
 
 
 def process_index() -> int:
-    """This process's index in `jax.distributed`."""
+    """Returns this process's index in `jax.distributed`."""
     if not multihost.is_jax_distributed_client_initialized():
         return multihost.process_index()
     with importing:

@@ -97,7 +97,7 @@ class AsyncOptions(_SharedOptions):
 
 @dataclasses.dataclass(kw_only=True)
 class AtomicityOptions(_SharedOptions):
-    """How a checkpoint is committed and recognised as complete.
+    """How a checkpoint is committed and recognized as complete.
 
     Attributes:
         mode: AUTO and ATOMIC_RENAME commit by a rename. With COMMIT_FILE,
@@ -187,17 +187,19 @@ class ArrayOptions(_Options):
                 per array.
             use_zarr3: uses zarr format 3 instead of 2.
             use_compression: True selects the codec that the environment
-                variable HOLDFAST_COMPRESSION names, else zstd; "planes" and
-                "fast" work as for `PyTreeCheckpointHandler`.
-            ocdbt_target_data_file_size: bytes; 0 means unlimited, None 2 GiB.
+                variable HOLDFAST_COMPRESSION names, or zstd if it is not set;
+                "planes" and "fast" work as for `PyTreeCheckpointHandler`.
+            ocdbt_target_data_file_size: target size of data files in bytes; 0
+                means no limit, and None means 2 GiB.
             enable_pinned_host_transfer: ignored; accepted because Orbax has it.
             enable_post_merge_validation: ignored; accepted because Orbax has
                 it.
             use_replica_parallel: lets each device of a replicated array write
                 a slice; None means True unless JAX_PLATFORMS names a GPU.
-            min_slice_bytes_for_replica_parallel: size of the smallest slice.
-            max_replicas_for_replica_parallel: most devices that share the
-                writing of one array.
+            min_slice_bytes_for_replica_parallel: minimum size of a slice in
+                bytes.
+            max_replicas_for_replica_parallel: maximum number of devices that
+                write slices of an array.
             enable_replica_parallel_separate_folder: stores replicated arrays
                 in a separate database.
             enable_write_sharding_file: writes `_sharding`.
@@ -256,13 +258,14 @@ class ArrayOptions(_Options):
         """How arrays are restored.
 
         Attributes:
-            enable_padding_and_truncation: pads with zeros, or truncates, where
-                the abstract shape differs from the stored shape.
+            enable_padding_and_truncation: pads an array with zeros, or
+                truncates it, if its abstract shape differs from its stored
+                shape.
             raise_array_data_missing_error: if True, a chunk that is not stored
                 is an error; if False, it is read as zeros.
             use_load_and_broadcast: one replica reads and broadcasts to the
-                others; abstract arrays need a shape, a dtype and a sharding
-                over a mesh.
+                other replicas; abstract arrays need a shape, a dtype and a
+                sharding over a mesh.
             load_and_broadcast_options: which replica reads, and how it
                 broadcasts.
         """
@@ -327,35 +330,36 @@ class MemoryOptions(_Options):
         read_concurrent_bytes: bytes read but not yet decoded.
         transfer_concurrent_bytes: ignored; accepted because Orbax has it. Host
             arrays are borrowed, not transferred.
-        regulator_options: a limit that is adjusted before each save by the
-            memory that the previous save used; it replaces
+        regulator_options: options of a limit that is adjusted before each save
+            to the memory that the previous save used; replaces
             `transfer_concurrent_bytes`.
         expected_surge_bytes: memory that the regulator leaves free during this
             save.
         is_prioritized_key_fn: ignored; accepted because Orbax has it.
             Everything is copied before `save_async` returns.
-        serialization_status_callback: called for each jax.Array. Arrays for
-            which it does not return SYNCHRONOUS are copied from devices
-            concurrently, as many as the limit permits.
+        serialization_status_callback: called for each jax.Array. Arrays whose
+            priority is not SYNCHRONOUS are copied from devices in the
+            background, as many at a time as the limit permits.
         deepcopy_host_arrays: copies numpy arrays before `save_async` returns.
     """
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class RegulatorOptions:
-        """Options of the PID controller for the limit; copies share its state.
+        """Options of the limit's PID controller; copies share the controller.
 
         Attributes:
             max_memory_limit_gib: the largest limit, in GiB.
             profiler: a MemoryProfiler, which measures each save.
             target_ratio: the fraction of the machine's memory to use.
             min_memory_limit_gib: the smallest limit, in GiB, which is also the
-                initial one.
+                initial limit.
             kp: proportional coefficient.
             ki: integral coefficient.
             kd: derivative coefficient.
 
         Raises:
-            ValueError: `profiler` is None, or the limits leave no room.
+            ValueError: `profiler` is None, or `MemoryRegulator` refuses the
+                limits.
         """
 
         max_memory_limit_gib: float

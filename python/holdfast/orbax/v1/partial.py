@@ -62,9 +62,10 @@ def save(
     """Adds leaves to a checkpoint's session and waits until they are written.
 
     Args:
-        path: where the checkpoint will be.
+        path: the path of the future checkpoint.
         state: a tree; the session must not have saved any of its leaves yet.
-        custom_metadata: a JSON object; its entries replace earlier ones.
+        custom_metadata: a JSON object; its entries replace earlier saves'
+            entries with the same names.
 
     Raises:
         FileExistsError: a checkpoint exists at `path`.
@@ -78,9 +79,9 @@ def save(
 def save_async(
     path: Any, state: Any, *, custom_metadata: JsonType | None = None
 ) -> AsyncResponse[None]:
-    """Like `save`, but writes in the background.
+    """Saves like `save`, but writes in the background.
 
-    First waits for the session's previous save.
+    The call first waits for the session's previous save.
     """
     context = get_context()
     path = path_of(context.file, path)

@@ -49,7 +49,7 @@ else:
         """A tree with any leaves; for annotations."""
 
     class PyTreeOf(Generic[T]):
-        """A tree whose leaves are of one type; for annotations."""
+        """A tree whose leaves have one type; for annotations."""
 
 
 # If jax is installed, a jax.Array is a leaf too.

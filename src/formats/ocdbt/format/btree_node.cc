@@ -72,7 +72,8 @@ Status CheckKeyLengths(const BodyReader& reader,
   return Status();
 }
 
-// The prefix length that all keys share. The shared part is stored once.
+// Returns the prefix length that all keys share. The shared part is stored
+// once.
 uint32_t SharedPrefix(std::span<const KeyLengths> lengths) {
   if (lengths.size() < 2) return 0;
   uint32_t shared = lengths[1].prefix;
@@ -90,8 +91,8 @@ Result<Buffer> KeyMemory(const BodyReader& reader,
       kExpansionBytesFree +
       kExpansionRatioMax * (reader.offset() + reader.remaining());
   if (total > total_max) {
-    // Prefixes let a few bytes stand for long keys, so memory is bounded by the
-    // number of bytes in the body.
+    // Prefixes let a few bytes describe long keys, so the bound on memory
+    // depends on the number of bytes in the body.
     return reader.DataLoss("Keys of node take " + std::to_string(total) +
                            " bytes, which exceeds limit of " +
                            std::to_string(total_max));

@@ -83,7 +83,7 @@ struct BtreeNode {
   std::string_view relative_key(size_t i) const {
     return height == 0 ? leaves[i].key : children[i].key;
   }
-  // Memory in use, for caches.
+  // Returns the memory in use, for caches.
   size_t memory_byte_count() const;
 };
 
@@ -102,7 +102,7 @@ Bytes EncodeInteriorNodeBody(uint8_t height, std::string_view key_prefix,
                              std::span<const ChildEntry> entries,
                              const DataFileTable& files);
 
-// The length of the common prefix of two keys.
+// Returns the length of the common prefix of two keys.
 size_t CommonPrefixBytes(std::string_view a, std::string_view b);
 
 }  // namespace holdfast::ocdbt

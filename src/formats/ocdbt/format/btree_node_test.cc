@@ -19,7 +19,7 @@ Bytes SealNode(std::string_view body) {
   return *SealEnvelope(ObjectKind::kBtreeNode, body, {.zstd = false});
 }
 
-// The error of a node with this body, without the position.
+// Returns the error of decoding this body, without the position.
 std::string NodeError(std::string_view body) {
   const auto node = DecodeBtreeNode(SealNode(body), "");
   if (node.ok()) return "OK";

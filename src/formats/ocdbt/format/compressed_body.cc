@@ -18,8 +18,9 @@ struct FreeContext {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-// The first estimate of the output size. The frame's own claim is trusted only
-// up to a common ratio; beyond that, the buffer grows as data actually arrive.
+// Returns the first estimate of the output size. The frame's own claim is
+// trusted only up to a common ratio; beyond that, the buffer grows as data
+// actually arrive.
 uint64_t FirstBytes(std::string_view frame, uint64_t body_bytes_max) {
   const uint64_t claim = ZSTD_getFrameContentSize(frame.data(), frame.size());
   const uint64_t likely = std::max<uint64_t>(64 << 10, 16 * frame.size());

@@ -25,10 +25,10 @@ struct DecompressedFrame {
 Result<DecompressedFrame> DecompressFrame(std::string_view frame,
                                           uint64_t body_bytes_max);
 
-// DataLoss if a body of this size exceeds the limit.
+// Returns DataLoss if a body of this size exceeds the limit.
 Status CheckBodyBytes(uint64_t byte_count, uint64_t byte_count_max);
 
-// The room that CompressFrame needs for a body of this size.
+// Returns the room that CompressFrame needs for a body of this size.
 uint64_t CompressedBytesMax(uint64_t body_byte_count);
 
 // Writes one frame of `body` to `target` (with room for CompressedBytesMax

@@ -16,8 +16,8 @@ std::string Compress(std::string_view body, int level) {
   return frame;
 }
 
-// Compresses like TensorStore for big nodes: streamed, so without a content
-// size.
+// Compresses as TensorStore compresses big nodes: as a stream, so without a
+// content size.
 std::string CompressStreamed(std::string_view body, int window_log) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);

@@ -36,18 +36,19 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
-// 32 lowercase hex digits.
+// Returns 32 lowercase hex digits.
 std::string UuidText(const Uuid& uuid);
 
 Result<Config> ReadConfig(BodyReader& reader);
-// Shared with version tree nodes, which repeat the arity.
+// Reads the arity, which version tree nodes repeat.
 Status ReadArityLog2(BodyReader& reader, uint8_t& arity_log2);
 
 inline constexpr uint64_t kConfigBytesMax = 16 + 1 + 5 + 5 + 1 + 5 + 4;
 void WriteConfig(const Config& config, BodyWriter& writer);
 
-// Ok if the configs agree in everything but the manifest kind; otherwise
-// FailedPrecondition with the name of the first member that differs.
+// Returns ok if the configs agree in everything but the manifest kind.
+// Otherwise returns FailedPrecondition with the name of the first member that
+// differs.
 Status CheckSameConfig(const Config& expected, const Config& received);
 
 }  // namespace holdfast::ocdbt

@@ -237,8 +237,8 @@ Status ReadStatistics(BodyReader& reader, std::span<Statistics> statistics) {
 
 void DataFileTableWriter::Use(uint32_t file_index) {
   assert(file_index < files_.size());
-  // Neighbours are mostly in the same file, so this keeps the list short before
-  // it is sorted.
+  // Neighboring entries are mostly in the same file, so this keeps the list
+  // short before it is sorted.
   if (!used_.empty() && used_.back().file_index == file_index) return;
   used_.push_back({file_index, 0});
 }

@@ -3,8 +3,8 @@
 //
 // A path is base + relative, joined as plain bytes. If the file refers to
 // further files, their paths inherit the base path. Here every base path starts
-// with that of the object in which the table was found, so `path` is the full
-// key of the file in the base store.
+// with the base path of the object in which the table was found, so `path` is
+// the full key of the file in the base store.
 //
 // Thread-safety: values and pure functions. Units: bytes.
 // Errors: DataLoss for a damaged table; InvalidArgument for a path that must
@@ -39,9 +39,9 @@ struct DataFile {
 
 using DataFileTable = std::vector<DataFile>;
 
-// Ok, or InvalidArgument `Invalid key: "..."` for a path with an empty part,
-// ".", "..", a NUL byte, a backslash, a leading or trailing '/', or a name
-// ending in "__lock".
+// Returns ok, or InvalidArgument `Invalid key: "..."` for a path with an empty
+// part, ".", "..", a NUL byte, a backslash, a leading or trailing '/', or a
+// name ending in "__lock".
 Status CheckDataFilePath(std::string_view path);
 
 struct Reference {
@@ -50,7 +50,7 @@ struct Reference {
   uint64_t byte_count = 0;
 
   static constexpr uint64_t kMissing = std::numeric_limits<uint64_t>::max();
-  // The root of an empty tree.
+  // Returns true for the root of an empty tree.
   bool missing() const { return offset == kMissing && byte_count == kMissing; }
   bool operator==(const Reference&) const = default;
 };
@@ -66,7 +66,7 @@ struct Statistics {
   bool operator==(const Statistics&) const = default;
 };
 
-// "{num_indirect_value_bytes=N, num_tree_bytes=N, num_keys=N}".
+// Returns "{num_indirect_value_bytes=N, num_tree_bytes=N, num_keys=N}".
 std::string StatisticsText(const Statistics& statistics);
 
 // `transitive_base` is the base path of the file that holds the table.
@@ -79,7 +79,7 @@ Status ReadReferences(BodyReader& reader, const DataFileTable& files,
                       AllowMissing allow_missing,
                       std::span<Reference> references);
 Status ReadStatistics(BodyReader& reader, std::span<Statistics> statistics);
-// Single fields of a reference, for leaf nodes.
+// Read and check single fields of a reference, for leaf nodes.
 Status ReadFileIndex(BodyReader& reader, const DataFileTable& files,
                      uint32_t& file_index);
 Status CheckRange(const BodyReader& reader, const DataFileTable& files,
@@ -98,7 +98,7 @@ class DataFileTableWriter {
   // REQUIRES for these two and WrittenIndex: Sort() was called.
   uint64_t BytesMax() const;
   void Write(BodyWriter& writer) const;
-  // The id that `file_index` gets in the written table.
+  // Returns the id that `file_index` gets in the written table.
   uint32_t WrittenIndex(uint32_t file_index) const;
 
  private:

@@ -34,7 +34,7 @@ struct VersionNodeSlot {
   uint64_t first_generation = 0;
   uint64_t last_generation = 0;
 };
-// Slots of all heights, lowest first.
+// Returns the slots of all heights, lowest first.
 std::vector<VersionNodeSlot> VersionNodeSlots(uint64_t newest_generation,
                                               int arity_log2);
 

@@ -12,8 +12,8 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Arity 2, newest generation 9: the slots are height 1: 5 ... 8 and
-// height 2: 1 ... 4.
+// Returns a manifest of arity 2 with newest generation 9. Its slots are height
+// 1: 5 ... 8 and height 2: 1 ... 4.
 Manifest History() {
   Manifest manifest;
   manifest.config.version_tree_arity_log2 = 1;

@@ -14,7 +14,8 @@
 
 namespace holdfast::ocdbt {
 
-// The estimated size of an entry in a decoded node, including its full key.
+// Returns the estimated size of an entry in a decoded node, including its full
+// key.
 uint64_t LeafEntryCost(const LeafEntry& entry, const DataFileTable& files);
 uint64_t ChildEntryCost(const ChildEntry& entry, const DataFileTable& files);
 

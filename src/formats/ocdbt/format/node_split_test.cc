@@ -17,7 +17,8 @@ uint64_t RunBytes(const std::vector<uint64_t>& costs, uint64_t shared,
          (end - start - 1) * shared;
 }
 
-// The rule as the format's description states it, with every sum computed anew.
+// Splits by the rule as the format's description states it, and computes every
+// sum anew.
 std::vector<size_t> SlowSplit(const std::vector<uint64_t>& costs,
                               uint64_t shared, const SplitRule& rule) {
   const size_t n = costs.size();

@@ -54,7 +54,8 @@ Status CheckMissingRoot(const BodyReader& reader, size_t index,
       " for empty " + Indexed("generation_number", index, version.generation));
 }
 
-// Both `2^(a*(H+1)) + 2^a` and its parts fit into 64 bits: a*(H+1) <= 63.
+// No shift overflows: both `2^(a*(H+1)) + 2^a` and its parts fit into 64 bits,
+// as a*(H+1) <= 63.
 Status CheckGenerationCeiling(const BodyReader& reader, uint64_t last,
                               int arity_log2) {
   const int levels = VersionTreeHeightMax(arity_log2) + 1;

@@ -1,5 +1,5 @@
-// Lists of versions and of references to version tree nodes, which manifests
-// and version tree nodes hold, and the version tree node itself.
+// The version tree node, and the lists that it and manifests hold: lists of
+// versions, and of references to version tree nodes.
 //
 // With a = version_tree_arity_log2, a node of height h covers an aligned span
 // of 2^(a*(h+1)) generations.
@@ -56,10 +56,10 @@ struct VersionTreeNode {
   }
 };
 
-// The largest height that a version tree node can have.
+// Returns the largest height that a version tree node can have.
 int VersionTreeHeightMax(int arity_log2);
 
-// "2023-11-14T22:13:20.5+00:00".
+// Returns "2023-11-14T22:13:20.5+00:00".
 std::string CommitTimeText(uint64_t commit_time_ns);
 
 Result<std::vector<Version>> ReadVersions(BodyReader& reader, int arity_log2,
@@ -79,7 +79,7 @@ void WriteVersionNodeReferences(
     const std::vector<VersionNodeReference>& references, int child_height,
     const DataFileTableWriter& files, BodyWriter& writer);
 
-// Checks shared by manifests and nodes.
+// Manifests and version tree nodes share these checks.
 Status CheckCommitTimes(const BodyReader& reader,
                         const std::vector<VersionNodeReference>& references);
 Status CheckNonZeroGeneration(const BodyReader& reader, size_t index,

@@ -26,7 +26,7 @@ VersionNodeReference MakeChild(uint64_t generation, uint64_t count,
   return {generation, {0, generation, 5}, count, kTimeNs + generation, height};
 }
 
-// Height 0, arity 4, generations 5 ... 7.
+// Returns a node of height 0 and arity 4 with generations 5 ... 7.
 VersionTreeNode LeafNode() {
   VersionTreeNode node;
   node.version_tree_arity_log2 = 2;
@@ -37,7 +37,8 @@ VersionTreeNode LeafNode() {
   return node;
 }
 
-// Height 1, arity 4: children cover 17 ... 20 and 25 ... 28.
+// Returns a node of height 1 and arity 4 whose children cover 17 ... 20 and 25
+// ... 28.
 VersionTreeNode InteriorNode() {
   VersionTreeNode node;
   node.version_tree_arity_log2 = 2;
@@ -54,7 +55,7 @@ Result<VersionTreeNode> RoundTrip(const VersionTreeNode& node) {
   return DecodeVersionTreeNode(*object, "");
 }
 
-// The error without "code: Error decoding version tree node: " and the
+// Returns the error without "code: Error decoding version tree node: " and the
 // position.
 std::string Error(VersionTreeNode node,
                   const std::function<void(VersionTreeNode&)>& damage) {

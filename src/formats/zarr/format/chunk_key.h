@@ -13,12 +13,12 @@
 
 namespace holdfast::zarr {
 
-// `prefix` + the chunk's key. REQUIRES: index has the array's rank.
+// Returns `prefix` + the chunk's key. REQUIRES: index has the array's rank.
 std::string ChunkKey(std::string_view prefix, const ArrayMetadata& metadata,
                      const Shape& index);
 
-// The index of the chunk with this key (without prefix). Nullopt when no chunk
-// of the array has exactly this key.
+// Returns the index of the chunk with this key (without prefix), or nullopt if
+// no chunk of the array has exactly this key.
 std::optional<Shape> ParseChunkKey(const ArrayMetadata& metadata,
                                    std::string_view key);
 

@@ -64,8 +64,8 @@ Result<BytesCodecParams> ParseGzipV2(const Json& object, bool zlib_header) {
   return BytesCodecParams(params);
 }
 
-// A valid bz2 compressor is legal zarr, so its members are checked before it is
-// refused as unsupported.
+// Refuses a bz2 compressor as unsupported. If it is valid, it is legal zarr, so
+// its members are checked first.
 Result<BytesCodecParams> ParseBz2V2(const Json& object) {
   HF_RETURN_IF_ERROR(CheckMembers(object, {"id", "level"}));
   HF_RETURN_IF_ERROR(OptionalLevel(object, "level", 1, 1, 9).status());
@@ -121,8 +121,8 @@ Result<BytesCodecParams> ParseGzipV3(const Json& configuration) {
   return BytesCodecParams(params);
 }
 
-// Without a shuffle, typesize has no meaning, so it is neither required nor
-// kept.
+// Reads typesize. Without a shuffle, typesize has no meaning, so it is neither
+// required nor kept.
 Result<size_t> ReadTypesize(const Json& configuration, int shuffle) {
   const Json* value = Find(configuration, "typesize");
   if (value == nullptr && shuffle == 0) return size_t{0};
@@ -219,8 +219,8 @@ Result<Endian> ParseBytes(const Json& configuration, DType dtype) {
   return big ? Endian::kBig : Endian::kLittle;
 }
 
-// index_codecs encode a uint64 array whose rank is that of the shard's grid
-// plus one.
+// Parses index_codecs, which encode a uint64 array with one dimension more than
+// the shard's grid.
 Status ParseIndexCodecs(const Json* value, size_t rank,
                         ShardingParams& sharding) {
   HF_ASSIGN_OR_RETURN(const CodecList codecs,

@@ -14,8 +14,8 @@
 
 namespace holdfast::zarr {
 
-// Returns at most one codec; no codec for JSON null. `value` is nullptr when
-// the member is missing.
+// Returns one codec, or none for JSON null. `value` is nullptr if the member is
+// missing.
 Result<std::vector<BytesCodecParams>> ParseCompressor(const Json* value);
 // REQUIRES: at most one codec, not crc32c.
 Json CompressorToJson(const std::vector<BytesCodecParams>& codecs);
@@ -28,7 +28,7 @@ struct CodecList {
   std::vector<BytesCodecParams> bytes_codecs;
 };
 
-// `rank` is that of the chunks; CheckMetadata checks whether the shapes fit.
+// `rank` is the chunks' rank; CheckMetadata checks whether the shapes fit.
 Result<CodecList> ParseCodecs(const Json* value, DType dtype, size_t rank);
 Json CodecsToJson(const CodecList& codecs, DType dtype);
 

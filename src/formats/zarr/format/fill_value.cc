@@ -54,7 +54,7 @@ std::optional<double> ParseDecimal(std::string_view text) {
   return ParseNumber<double>(text);
 }
 
-// v3: "0x" followed by 1 to 2 * byte_count hex digits is the bit pattern.
+// Parses v3's bit patterns: "0x" followed by 1 to 2 * byte_count hex digits.
 std::optional<uint64_t> ParseHexBits(std::string_view text, size_t byte_count) {
   if (!text.starts_with("0x")) return std::nullopt;
   text.remove_prefix(2);
@@ -146,8 +146,9 @@ Result<std::string> ParseInteger(DType dtype, const Json* value,
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// v2 stores types that TensorStore cannot print as base64. Here the only such
-// type is float4_e2m1fn, which has one byte.
+// Parses a fill value in base64. In v2, types that TensorStore cannot print are
+// stored this way. Here the only such type is float4_e2m1fn, which has one
+// byte.
 Result<std::string> ParseBase64Byte(DType dtype, const Json* value) {
   if (value != nullptr && value->is_string()) {
     const std::string& text = value->get_ref<const std::string&>();

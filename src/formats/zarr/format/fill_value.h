@@ -13,7 +13,7 @@
 
 namespace holdfast::zarr {
 
-// `value` is nullptr when the member is missing. The caller handles v2's null.
+// `value` is nullptr if the member is missing. The caller handles v2's null.
 Result<std::string> ParseFill(DType dtype, const Json* value, int zarr_format);
 // REQUIRES: element.size() == DTypeBytes(dtype).
 Json FillToJson(DType dtype, const std::string& element, int zarr_format);

@@ -61,7 +61,8 @@ std::string Range(const std::string& low, const std::string& high) {
   return "integer in the range [" + low + ", " + high + "]";
 }
 
-// For a missing number, TensorStore's message names nlohmann's discarded value.
+// Returns TensorStore's error, which for a missing number names nlohmann's
+// discarded value.
 Status ExpectedInteger(std::string range, const Json* value) {
   if (value != nullptr) return Expected(std::move(range), value);
   return FailedPreconditionError("Expected " + range +

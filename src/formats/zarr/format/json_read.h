@@ -1,6 +1,6 @@
-// Strict reading of JSON values, with the error messages of TensorStore.
+// Strict reading of JSON values, with TensorStore's error messages.
 //
-// A pointer to a value is null when the member is missing.
+// A pointer to a value is null if the member is missing.
 // Thread-safety: pure functions. Ownership: pointers borrow the document.
 // Errors: FailedPrecondition, e.g. `Expected array, but received: 3`.
 #pragma once
@@ -24,16 +24,17 @@ using Json = nlohmann::json;
 // recursive.
 inline constexpr int kJsonDepthMax = 64;
 
-// Accepts whitespace and a UTF-8 byte order mark around one JSON value; the
-// last of duplicate members wins. Anything else is `code` "Invalid JSON".
+// Accepts one JSON value, with whitespace and a UTF-8 byte order mark around
+// it. The last of duplicate members wins. Anything else fails with `code` and
+// "Invalid JSON".
 Result<Json> ParseJson(std::string_view text, StatusCode code);
-// Returns compact JSON. InvalidArgument for a string that is not UTF-8.
+// Returns compact JSON, or InvalidArgument for a string that is not UTF-8.
 Result<std::string> DumpJson(const Json& value);
 
 // REQUIRES: object.is_object().
 const Json* Find(const Json& object, std::string_view name);
 
-// "but received: 3" or "but member is missing".
+// Returns "but received: 3" or "but member is missing".
 std::string Received(const Json* value);
 
 // Integers may be written as 3.0; booleans and strings are not integers.

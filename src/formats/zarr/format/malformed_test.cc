@@ -13,8 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The table has TensorStore's message if the metadata are the only reason for
-// its refusal.
+// Returns true if the table has TensorStore's message, which it has if the
+// metadata are the only reason for the refusal.
 bool RefusedByMetadata(const MalformedCase& test_case) {
   return !test_case.accepted && !test_case.expected.empty();
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 
-// Nullopt when the product of extents and bytes does not fit an int64.
+// Returns nullopt if the product of extents and bytes does not fit an int64.
 std::optional<int64_t> CheckedBytes(const Shape& shape, int64_t byte_count) {
   for (int64_t extent : shape) {
     if (extent > kInt64Max / byte_count) return std::nullopt;
@@ -61,7 +61,8 @@ class Checker {
     }
     if (metadata_.chunk_shape.size() != shape.size()) {
       return Error("chunk shape " + Braced(metadata_.chunk_shape) +
-                   " has not the rank of the array's shape " + Braced(shape));
+                   " does not have the rank of the array's shape " +
+                   Braced(shape));
     }
     for (size_t i = 0; i < shape.size(); ++i) {
       HF_RETURN_IF_ERROR(CheckExtents(i));
@@ -182,7 +183,7 @@ class Checker {
     return Status();
   }
 
-  // v3's JSON cannot express these.
+  // Refuses codecs that v3's JSON cannot express.
   Status CheckBytesCodecs(const std::vector<BytesCodecParams>& codecs) const {
     for (const BytesCodecParams& codec : codecs) {
       const auto* gzip = std::get_if<GzipParams>(&codec);

@@ -1,6 +1,6 @@
 // ArrayMetadata: the metadata of one array, from `.zarray` (zarr v2) or
-// `zarr.json` (zarr v3), in one struct for both; reads and writes either
-// format.
+// `zarr.json` (zarr v3), in one struct for both. Reads and writes each of the
+// two formats.
 //
 // Formats: doc/zarr.md. Stored texts equal those of TensorStore 0.1.86: compact
 // JSON, members sorted by name, no newline at the end.
@@ -96,22 +96,23 @@ Result<ArrayMetadata> ParseMetadata(std::string_view json);
 Status CheckMetadata(const ArrayMetadata& metadata,
                      StatusCode code = StatusCode::kInvalidArgument);
 
-// The text to be stored. InvalidArgument/Unimplemented as CheckMetadata.
+// Returns the text to be stored, or the errors of CheckMetadata.
 Result<std::string> SerializeV2(const ArrayMetadata& metadata);
 Result<std::string> SerializeV3(const ArrayMetadata& metadata);
 // Writes the format that metadata.zarr_format names.
 Result<std::string> SerializeMetadata(const ArrayMetadata& metadata);
 
-// ".zarray" or "zarr.json". REQUIRES: zarr_format is 2 or 3.
+// Returns ".zarray" or "zarr.json". REQUIRES: zarr_format is 2 or 3.
 std::string_view MetadataKey(int zarr_format);
-// Whether the last part of a key is ".zarray" or "zarr.json".
+// Returns whether the last part of a key is ".zarray" or "zarr.json".
 bool IsMetadataKey(std::string_view key);
 
-// All array->array steps of the grid's chunks as one permutation, for v2's
-// order 'F' and v3's transposes alike. The identity if there are no steps.
+// Returns all array->array steps of the grid's chunks as one permutation, for
+// v2's order 'F' and v3's transposes alike. Returns the identity if there are
+// no steps.
 std::vector<int> ChunkPermutation(const ArrayMetadata& metadata);
 bool IsIdentity(const std::vector<int>& permutation);
-// result[i] = shape[permutation[i]].
+// Returns the shape with result[i] = shape[permutation[i]].
 Shape Permute(const Shape& shape, const std::vector<int>& permutation);
 
 // The compression of a new checkpoint's arrays.
@@ -124,16 +125,16 @@ enum class Compression : uint8_t {
 // The default level of blosc, used by kFast.
 inline constexpr int kFastLevel = 5;
 
-// The metadata that Orbax 0.12.8 writes for such an array. `fast_level` is
-// blosc's clevel, 0 to 9. CheckMetadata and Serialize* report errors in the
+// Returns the metadata that Orbax 0.12.8 writes for such an array. `fast_level`
+// is blosc's clevel, 0 to 9. CheckMetadata and Serialize* report errors in the
 // arguments.
 ArrayMetadata OrbaxV2(const Shape& shape, DType dtype, const Shape& chunk_shape,
                       Compression compression, int fast_level = kFastLevel);
-// Like OrbaxV2; each shard has one inner chunk.
+// Does the same as OrbaxV2 for zarr v3; each shard has one inner chunk.
 ArrayMetadata OrbaxV3(const Shape& shape, DType dtype, const Shape& chunk_shape,
                       Compression compression, int fast_level = kFastLevel);
-// Metadata of chunks that store only their elements, little endian in C order,
-// with neither codecs nor shards.
+// Returns metadata for chunks that store only their elements, little endian in
+// C order, with neither codecs nor shards.
 ArrayMetadata RawMetadata(int zarr_format, const Shape& shape, DType dtype,
                           const Shape& chunk_shape);
 

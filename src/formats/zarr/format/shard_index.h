@@ -1,13 +1,13 @@
 // The index of a shard: the place of each inner chunk (doc/zarr.md, Sharding).
 //
-// The index stores, for each inner chunk in C order of the shard's grid, offset
-// and length as uint64, then a CRC-32C for each crc32c codec. Offset and length
-// are 2^64 - 1 for an inner chunk that is not stored. Offsets count from the
-// start of the shard.
+// The index stores, for each inner chunk in C order of the shard's grid, its
+// offset and length as uint64, then a CRC-32C for each crc32c codec. Offset and
+// length are 2^64 - 1 for an inner chunk that is not stored. Offsets count from
+// the start of the shard.
 // Thread-safety: pure functions; a ShardIndex is immutable.
 // Ownership: a ShardIndex shares the bytes that it was decoded from. Units:
 // bytes.
-// Errors: DataLoss, with the messages of TensorStore.
+// Errors: DataLoss, with TensorStore's messages.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct ShardEntry {
   bool operator==(const ShardEntry&) const = default;
 };
 
-// The encoded size of an index. REQUIRES: metadata passed CheckMetadata, which
-// excludes overflow.
+// Returns the encoded size of an index. REQUIRES: metadata passed
+// CheckMetadata, which excludes overflow.
 uint64_t ShardIndexBytes(const ShardingParams& sharding, uint64_t entry_count);
 
 // Writes ShardIndexBytes bytes to `target`.
@@ -61,7 +61,7 @@ class ShardIndex {
   uint64_t entry_count_;
 };
 
-// DataLoss when a shard of this size cannot hold its index.
+// Returns DataLoss if a shard of this size cannot hold its index.
 Status CheckShardBytes(uint64_t shard_bytes, uint64_t index_bytes);
 
 }  // namespace holdfast::zarr

@@ -81,7 +81,7 @@ Status ReadSubjectSource(const FileJson& json, SubjectTokenSource& subject) {
   }
   subject.file = StringMember(*source, "file");
   subject.url = StringMember(*source, "url");
-  // Exactly one of the two must be given: with both it is unclear which token
+  // Exactly one of the two must be given: with both, it is unclear which token
   // is meant.
   if (subject.file.empty() == subject.url.empty()) {
     return InvalidArgumentError(
@@ -170,7 +170,7 @@ Status ReadKind(const FileJson& json, int depth, CredentialFile& file) {
 }
 
 Result<CredentialFile> FileOf(const FileJson& json, int depth) {
-  // The file determines the nesting depth, so the stack needs a bound.
+  // The file determines the nesting depth, so recursion needs a bound.
   if (depth > kImpersonationDepthMax) {
     return InvalidArgumentError(
         "too many source_credentials within each other");

@@ -19,12 +19,12 @@ namespace holdfast {
 
 inline constexpr size_t kCredentialFileBytesMax = 256 << 10;
 
-// Where an external account's own token is stored.
+// Where an external account's own token is stored: in `file` or at `url`.
 struct SubjectTokenSource {
-  std::string file;  // or:
+  std::string file;  // "": at `url`
   std::string url;
   std::map<std::string, std::string> url_headers;
-  std::string json_field;  // "": the token is the entire text
+  std::string json_field;  // "": the entire text is the token
 };
 
 struct CredentialFile {
@@ -36,29 +36,29 @@ struct CredentialFile {
   };
   Kind kind = Kind::kServiceAccount;
   std::string token_url;
-  std::string project;  // to bill: quota_project_id, else project_id
+  std::string project;  // to bill: quota_project_id or project_id
   std::string account;  // e-mail; "" if the file has none
 
-  // kServiceAccount.
+  // For kServiceAccount.
   std::string private_key;
   std::string private_key_id;
-  // kAuthorizedUser; kExternalAccount has the id and the secret only
-  // optionally.
+  // For kAuthorizedUser. kExternalAccount may have the id and the secret, too.
   std::string client_id;
   std::string client_secret;
   std::string refresh_token;
-  // kExternalAccount.
+  // For kExternalAccount.
   std::string audience;
   std::string subject_token_type;
   std::string workforce_user_project;
   SubjectTokenSource subject;
-  // For kImpersonated; for kExternalAccount "" if it impersonates nobody.
+  // For kImpersonated and kExternalAccount; "" if an external account
+  // impersonates nobody.
   std::string impersonation_url;
   std::vector<std::string> delegates;
   std::shared_ptr<const CredentialFile> source;  // kImpersonated
 };
 
-// "service account", "user", "workload identity federation", …
+// Returns "service account", "user", "workload identity federation", …
 std::string_view CredentialKindName(CredentialFile::Kind kind);
 
 Result<CredentialFile> ParseCredentialFile(std::string_view json);

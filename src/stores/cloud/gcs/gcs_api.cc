@@ -7,7 +7,8 @@
 namespace holdfast {
 namespace {
 
-// A server may repeat the token in its answer; messages must not.
+// Returns `body` with the token hidden: a server may repeat the token in its
+// answer, but messages must not.
 std::string Without(std::string_view body, std::string_view token) {
   std::string text(body);
   if (token.starts_with("Bearer ")) token.remove_prefix(7);
@@ -40,8 +41,8 @@ Status GcsApi::Begin() {
     if (has_project_) return Status();
   }
   std::string project = settings_.user_project;
-  // The credentials' project is looked up only when it is needed, since that
-  // may involve a request to a metadata server.
+  // The credentials' project is looked up only when it is needed, since the
+  // lookup may take a request to a metadata server.
   if (project.empty() && requester_pays_) {
     HF_ASSIGN_OR_RETURN(const GcsIdentity identity, credentials_->Identity());
     project = identity.project;
@@ -93,8 +94,9 @@ bool GcsApi::IsOurServer(std::string_view url) const {
          url.substr(settings_.endpoint.size()).starts_with('/');
 }
 
-// An upload's address may be on another server, which must not get the token.
-// The client may destroy a request late, on its own thread, so the closure owns
+// Makes the request add the current token before each attempt. An upload's
+// address may be on a different server, which must not get the token. The
+// client may destroy a request late, on its own thread, so the closure owns
 // nothing.
 void GcsApi::Authorize(HttpRequest& request) const {
   const bool with_token = IsOurServer(request.url);
@@ -132,7 +134,8 @@ std::vector<Result<HttpResponse>> GcsApi::SendAll(
   auto answers = client_->SendAll(requests);
   for (size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok()) clock_.Note(answers[i]->headers);
-    // 401: the token may have been revoked before it expired. Renew it once.
+    // With a 401, the token may have been revoked before it expired. It is
+    // renewed once.
     if (!answers[i].ok() || answers[i]->status != 401 || token->empty()) {
       continue;
     }

@@ -1,5 +1,6 @@
-// GcsApi: requests to one bucket's JSON API, with credentials and the paying
-// project, sent once more with fresh credentials if they are refused.
+// GcsApi sends requests to one bucket's JSON API, with credentials and the
+// paying project. If the credentials are refused, it sends the request once
+// more with fresh ones.
 //
 // Thread-safety: any thread. Ownership: shares the client and the credentials.
 // Units: nanoseconds since 1970. Errors: those of HttpClient::Send and
@@ -23,7 +24,7 @@
 
 namespace holdfast {
 
-// Parameters of a query: name and value, which are escaped when the URL is
+// A query's parameters: names and values, which are escaped when the URL is
 // built.
 using GcsParameters = std::vector<std::pair<std::string_view, std::string>>;
 
@@ -31,7 +32,7 @@ using GcsParameters = std::vector<std::pair<std::string_view, std::string>>;
 struct GcsAction {
   std::string_view verb;        // "read"
   std::string_view key;         // "" for the bucket
-  std::string_view permission;  // that the request needs
+  std::string_view permission;  // the permission that it needs
 };
 
 class GcsApi {
@@ -45,28 +46,28 @@ class GcsApi {
   GcsCredentials& credentials() const { return *credentials_; }
   std::string UrlOf(std::string_view key) const;  // "gs://bucket/key"
 
-  // Finds the credentials and, if the requester pays, the project. Call it
+  // Finds the credentials and, if the requester pays, the project. Call this
   // before building any URL.
   Status Begin();
 
-  // "/storage/v1/b/<bucket>/o/<key>", escaped.
+  // Returns "/storage/v1/b/<bucket>/o/<key>", escaped.
   std::string ObjectPath(std::string_view key) const;
-  // "/storage/v1/b/<bucket>"
+  // Returns "/storage/v1/b/<bucket>".
   std::string BucketPath() const;
-  // "/storage/v1/b/<bucket>/o"
+  // Returns "/storage/v1/b/<bucket>/o".
   std::string ObjectsPath() const;
-  // `path` with its query and the paying project, but without the endpoint.
+  // Returns `path` with its query and the paying project, but without the
+  // endpoint.
   std::string PathWith(const std::string& path,
                        const GcsParameters& parameters) const;
   std::string Url(const std::string& path,
                   const GcsParameters& parameters) const;
 
-  // A request whose answer has at most `answer_bytes_max` bytes.
+  // Makes a request whose answer may have at most `answer_bytes_max` bytes.
   static HttpRequest Request(std::string_view method, std::string url,
                              uint64_t answer_bytes_max = 1 << 20);
   Result<HttpResponse> Send(HttpRequest request, const GcsAction& action);
-  // For requests that are answered with JSON and status 200: sends the request
-  // and parses the answer.
+  // Sends a request that is answered with JSON, and parses the answer.
   template <typename Parse>
   auto Ask(HttpRequest request, const GcsAction& action, Parse parse)
       -> decltype(parse(std::string_view())) {
@@ -83,18 +84,18 @@ class GcsApi {
     auto parsed = parse(answer.body.view());
     return parsed.ok() ? std::move(parsed) : Context(action, parsed.status());
   }
-  // Sends all requests concurrently; results are in the order of the requests.
+  // Sends all requests concurrently. Results are in the order of the requests.
   // Failures are not prefixed with an action.
   std::vector<Result<HttpResponse>> SendAll(std::span<HttpRequest> requests);
 
-  // The Status for an answer other than a success.
+  // Returns the Status for an answer that is not a success.
   Status Error(const GcsAction& action, const HttpResponse& answer) const;
   Status Error(const GcsAction& action, int status,
                std::string_view body) const;
-  // Prefixes a failure that is not the server's with the action.
+  // Adds the action to a failure that does not come from the server.
   Status Context(const GcsAction& action, const Status& status) const;
 
-  // The time in the last answer's Date; 0 before the first.
+  // Returns the time in the last answer's Date; 0 before the first answer.
   int64_t server_time_ns() const { return clock_.now_ns(); }
 
  private:

@@ -58,7 +58,8 @@ std::optional<size_t> CallOfContentId(std::string_view value) {
   return static_cast<size_t>(*number);
 }
 
-// Removes the part's own headers, up to the empty line, from `part`.
+// Removes the part's own headers, up to the empty line, from `part`. Returns
+// the call's index from the Content-ID.
 std::optional<size_t> TakePartHeaders(std::string_view& part) {
   std::optional<size_t> call;
   while (!part.empty()) {
@@ -129,7 +130,7 @@ Result<std::vector<GcsBatchAnswer>> ParseGcsBatch(std::string_view content_type,
     if (!call || *call >= call_count || !answer) {
       return DataLossError("a part of the batch is not an answer to a call");
     }
-    // Answers may come in any order; each call has exactly one.
+    // Answers may be in any order; each call has exactly one.
     if (answers[*call].status != 0) {
       return DataLossError("two answers to one call of the batch");
     }

@@ -117,8 +117,8 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
           GcsApi::Request("GET", api_->Url(api_->ObjectsPath(), parameters),
                           kListAnswerBytesMax),
           action, ParseGcsListPage));
-  // If a server ignored the prefix, we would delete or read other users'
-  // objects.
+  // If a server ignored the prefix, other users' objects would be deleted or
+  // read.
   for (const ObjectEntry& object : page.objects) {
     if (!object.key.starts_with(request.prefix)) {
       return DataLossError("list " + UrlOf(request.prefix) +
@@ -134,8 +134,8 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
   return page;
 }
 
-// The bucket's location; "" when the credentials lack the permission for it
-// (storage.buckets.get).
+// Returns the bucket's location; "" if the credentials lack the permission for
+// it (storage.buckets.get).
 std::string GcsBucket::Location() {
   const GcsAction action = {"look at", "", "storage.buckets.get"};
   if (!api_->Begin().ok()) return "";

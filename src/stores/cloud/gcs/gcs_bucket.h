@@ -1,14 +1,16 @@
 // GcsBucket: a Bucket on Google Cloud Storage, through its JSON API.
 //
-// Versions are generations. Credentials are the application-default ones
-// (token_source.h); endpoint and payer come from the options and the
-// environment (gcs_settings.h). Uploads are resumable ones (gcs_upload.h):
-// parts are sent in order, and a condition of Finish is checked just before the
-// last request, not by the server. Unfinished uploads cannot be listed on this
-// store: ListUploads is empty, and they expire after a week.
+// Versions are generations. The credentials are application-default credentials
+// (token_source.h). The endpoint and the payer come from the options and the
+// environment (gcs_settings.h).
 //
-// Thread-safety, units, errors: of stores/cloud/bucket.h. No message contains a
-// token, a key, or an upload's address.
+// Uploads are resumable uploads (gcs_upload.h): parts are sent in order, and
+// Finish checks its condition just before the last request, since the server
+// does not. Unfinished uploads cannot be listed on this store: ListUploads
+// returns nothing, and they expire after a week.
+//
+// Thread-safety, units, errors: those of stores/cloud/bucket.h. No message
+// contains a token, a key, or an upload's address.
 #pragma once
 
 #include <memory>
@@ -21,10 +23,11 @@
 
 namespace holdfast {
 
-// No I/O. InvalidArgument for an invalid bucket name or endpoint.
+// Opens a bucket without any I/O. InvalidArgument for an invalid bucket name or
+// endpoint.
 Result<std::shared_ptr<Bucket>> OpenGcsBucket(const std::string& bucket,
                                               const RemoteOptions& options);
-// Like OpenGcsBucket, with another environment than the process's.
+// Like OpenGcsBucket, with `environment` instead of the process's.
 Result<std::shared_ptr<Bucket>> OpenGcsBucketIn(const std::string& bucket,
                                                 const RemoteOptions& options,
                                                 const Environment& environment);

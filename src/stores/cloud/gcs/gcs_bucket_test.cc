@@ -71,7 +71,7 @@ TEST_F(GcsBucketTest, AConditionalPutWhoseAnswerIsLostKnowsItself) {
   EXPECT_EQ(fake_.Count("insert"), 2);
 }
 
-// The same bytes from a rival do not count as our success.
+// A rival's write of the same bytes does not count as our success.
 TEST_F(GcsBucketTest, ARivalWithTheSameBytesIsStillARival) {
   ASSERT_TRUE(
       PutText(*bucket_, "rival/marker", "same", Condition::Absent()).ok());
@@ -116,8 +116,8 @@ TEST_F(GcsBucketTest, ALongCopyGoesOnWithItsToken) {
 
 TEST_F(GcsBucketTest, APartKeptInPiecesIsSentOn) {
   const std::string text = Pattern(bucket_->part_bytes(0) + 3'000'000, 5);
-  // The server keeps, of the first part: a piece that is not a multiple of the
-  // unit, one that is, and nothing at all; of the last part: a piece.
+  // From the first part, the server keeps a piece that is not a multiple of the
+  // unit, then one that is, then nothing at all; from the last part, a piece.
   fake_.Tell("persist", R"({"bytes":[300000,1048576,0,16777216,1000000]})");
   const Status status = Upload("parts/pieces", text);
   ASSERT_TRUE(status.ok()) << status.ToString();
@@ -143,7 +143,8 @@ TEST_F(GcsBucketTest, APartThatTheServerNeverTakesEnds) {
   EXPECT_EQ(fake_.Count("cancel"), 1);
 }
 
-// Sizes near the boundaries of parts, with a last part that is empty or full.
+// The sizes are near the boundaries of parts, and the last part is empty or
+// full.
 TEST_F(GcsBucketTest, AnyNumberOfPartsMakesTheObject) {
   const uint64_t part = bucket_->part_bytes(0);
   for (const uint64_t size :
@@ -172,7 +173,7 @@ TEST_F(GcsBucketTest, AWrongHashIsDataLoss) {
   ASSERT_TRUE(PutText(*bucket_, "quirk/b", "0123456789").ok());
   fake_.Tell("quirk", R"({"wrong_hash":true})");
   EXPECT_EQ(GetText(*bucket_, "quirk/b"), "<DATA_LOSS>");
-  EXPECT_EQ(GetText(*bucket_, "quirk/b", {1, 2}), "12");  // cannot tell
+  EXPECT_EQ(GetText(*bucket_, "quirk/b", {1, 2}), "12");  // no checksum
 }
 
 TEST_F(GcsBucketTest, ALongObjectIsReadInRangesOfOneVersion) {
@@ -193,7 +194,7 @@ TEST_F(GcsBucketTest, DeletesGoInBatchesAndAloneWhereThereAreNone) {
     ASSERT_TRUE(PutText(*bucket_, keys.back(), "x").ok());
   }
   fake_.Tell("reset", "{}");
-  // Three batches; some calls in them are throttled and repeated.
+  // Three batches are sent; some calls in them are throttled and repeated.
   fake_.Tell("throttle",
              R"({"method":"delete","status":429,"count":3,"skip":5})");
   const Status status = bucket_->DeleteAll(keys);

@@ -36,7 +36,7 @@ std::string GcsCredentials::Current() const {
 
 Result<std::string> GcsCredentials::Renew(const std::string& stale) {
   const auto current = token_.Current();
-  // Another thread has renewed it.
+  // Another thread has renewed the token.
   if (current == nullptr || current->text != stale) return Current();
   HF_ASSIGN_OR_RETURN(const auto token, token_.Renew(current));
   return token->text;

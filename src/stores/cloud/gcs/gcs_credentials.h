@@ -2,11 +2,11 @@
 // fresh.
 //
 // Nothing is read or requested before the first Get. Some minutes before a
-// token expires, one thread fetches a new one while others continue with the
-// old one; when hardly any time is left, all threads wait.
+// token expires, one thread fetches a new one while other threads continue with
+// the old one. When hardly any time is left, all threads wait.
 // Thread-safety: any thread. Units: nanoseconds since 1970.
-// Errors: those of token_source.h; FailedPrecondition where a real token would
-// be sent over plain http to another machine.
+// Errors: those of token_source.h; FailedPrecondition if a real token would be
+// sent over plain http to another machine.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,15 @@
 
 namespace holdfast {
 
-// For display: never contains a secret.
+// The owner of the credentials, for display. Never contains a secret.
 struct GcsIdentity {
   std::string kind;     // "service account", "anonymous", …
   std::string account;  // e-mail, where known
   std::string where;    // where the credentials were found
   std::string project;  // to bill, if the credentials say
 
-  // "service account a@b from GOOGLE_APPLICATION_CREDENTIALS (/key.json)"
+  // Returns "service account a@b from GOOGLE_APPLICATION_CREDENTIALS
+  // (/key.json)", for example.
   std::string Text() const;
 };
 
@@ -37,16 +38,18 @@ class GcsCredentials {
   // which is allowed only for a testing token.
   GcsCredentials(Finder finder, bool plain_http, UnixClock clock);
 
-  // "Bearer …", or "" to send no token. May wait for the network.
+  // Returns "Bearer …", or "" to send no token. May wait for the network.
   Result<std::string> Get();
-  // The token last fetched, "" before the first; never waits.
+  // Returns the token that was last fetched, "" before the first. Never waits.
   std::string Current() const;
-  // The server refused `stale`: fetches a new token, unless another caller did
-  // already.
+  // Fetches a new token because the server refused `stale`, unless another
+  // caller has done so already.
   Result<std::string> Renew(const std::string& stale);
-  // May wait for the network, but fetches no token.
+  // Returns whose credentials are used. May wait for the network, but fetches
+  // no token.
   Result<GcsIdentity> Identity();
-  // "not looked for yet" before the first Get or Identity.
+  // Returns the identity as text; "not looked for yet" before the first Get or
+  // Identity.
   std::string IdentityText() const;
 
  private:

@@ -27,7 +27,7 @@ using SecretJson = nlohmann::json;
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 
-// The test's own RSA key: the private half in PEM, the public half in the form
+// The test's own RSA key: the private key in PEM, and the modulus in the form
 // that the fake needs.
 struct TestKey {
   std::string pem;
@@ -111,7 +111,7 @@ class GcsCredentialsTest : public testing::Test {
            ":generateAccessToken";
   }
 
-  // A bucket with credentials in a file, not treated as an emulator.
+  // Opens a bucket that is not treated as an emulator.
   std::shared_ptr<Bucket> Open(std::map<std::string, std::string> values) {
     values.emplace("TENSORSTORE_GCS_HTTP_URL", fake_.url());
     auto bucket =
@@ -151,7 +151,7 @@ TEST_F(GcsCredentialsTest, ATokenThatTheServerRefusesIsFetchedAnewOnce) {
   fake_.Tell("tokens", R"({"expire":true})");
   ASSERT_TRUE(PutText(*bucket, "c/a", "y", Condition::None()).ok());
   EXPECT_EQ(fake_.Count("tokens"), 2);
-  fake_.Tell("tokens", R"({"seconds":-1,"expire":true})");  // born expired
+  fake_.Tell("tokens", R"({"seconds":-1,"expire":true})");  // expired already
   const Status status = PutText(*bucket, "c/a", "z").status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(status.message()),
@@ -241,7 +241,7 @@ TEST_F(GcsCredentialsTest, RealTokensDoNotGoOverPlainHttpToOthers) {
   EXPECT_EQ(fake_.Count("tokens"), 0);
 }
 
-// Every failure along the way; no message may contain a secret.
+// Provokes every failure along the way; no message may contain a secret.
 TEST_F(GcsCredentialsTest, NoMessageTellsASecret) {
   std::vector<SecretJson> files;
   SecretJson wrong = User();
@@ -278,7 +278,7 @@ TEST_F(GcsCredentialsTest, NoMessageTellsASecret) {
     EXPECT_THAT(access.ok() ? access->credentials : access.status().ToString(),
                 Not(HasSubstr("SECRET")));
   }
-  // A server that repeats the token in its answer.
+  // This server repeats the token in its answer.
   HttpTestServer parrot([](const TestRequest& request) {
     const auto value = FindHeader(request.headers, "authorization");
     const SecretJson error = {
@@ -304,7 +304,7 @@ TEST_F(GcsCredentialsTest, AWrongClockIsMendedByTheServers) {
     const size_t begin = request.body.find('.') + 1;
     const std::string claims =
         request.body.substr(begin, request.body.find('.', begin) - begin);
-    // Decodes "iat" from the claims, which are url-safe base64.
+    // Decodes "iat" from the claims, which are in URL-safe Base64.
     std::string text(claims.size(), '\0');
     std::string padded = claims;
     for (char& c : padded) c = c == '-' ? '+' : c == '_' ? '/' : c;
@@ -378,7 +378,7 @@ TEST(GcsTokenRefreshTest, TokensAreFetchedAnewBeforeTheyExpire) {
   EXPECT_EQ(credentials.Get().status().code(), StatusCode::kUnavailable);
   tokens.is_down = false;
   EXPECT_EQ(*credentials.Get(), "Bearer t3");
-  EXPECT_EQ(*credentials.Renew("Bearer t2"), "Bearer t3");  // done already
+  EXPECT_EQ(*credentials.Renew("Bearer t2"), "Bearer t3");  // already renewed
   EXPECT_EQ(*credentials.Renew("Bearer t3"), "Bearer t4");
 }
 

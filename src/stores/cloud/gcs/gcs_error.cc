@@ -69,8 +69,7 @@ StatusCode CodeOf(int status, const GcsRefusal& refusal) {
     default:
       break;
   }
-  // The protocol has no other answers here, unless the server itself fails
-  // (5xx).
+  // The protocol has no other answers, unless the server itself fails (5xx).
   return status >= 500 ? StatusCode::kUnavailable : StatusCode::kDataLoss;
 }
 

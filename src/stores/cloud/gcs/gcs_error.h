@@ -19,7 +19,7 @@ struct GcsCallName {
   std::string_view identity;    // whose credentials: "service account a@b (…)"
 };
 
-// REQUIRES: the answer's status is not 2xx.
+// Returns the Status for a failed answer. REQUIRES: its HTTP status is not 2xx.
 Status GcsError(const GcsCallName& call, const HttpResponse& answer);
 Status GcsError(const GcsCallName& call, int http_status,
                 std::string_view body);

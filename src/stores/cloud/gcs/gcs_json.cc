@@ -39,7 +39,8 @@ Status CheckOrder(const ListPage& page) {
   const auto later = [](const ObjectEntry& a, const ObjectEntry& b) {
     return a.key >= b.key;
   };
-  // Bucket guarantees this order, and readers search by it.
+  // Bucket guarantees that a page is in the order of its keys, and readers
+  // search it by key.
   if (std::adjacent_find(page.objects.begin(), page.objects.end(), later) !=
       page.objects.end()) {
     return DataLossError("the objects of a list are not in order");
@@ -133,7 +134,7 @@ GcsRefusal ParseGcsRefusal(std::string_view body) {
   }
   const auto error = json.find("error");
   if (error == json.end()) return refusal;
-  if (error->is_string()) {  // the form of OAuth's endpoints
+  if (error->is_string()) {  // as OAuth's endpoints write it
     refusal.reason = CleanServerText(error->get<std::string>(), 80);
     refusal.message = CleanServerText(StringMember(json, "error_description"),
                                       kMessageBytesMax);

@@ -17,13 +17,13 @@
 namespace holdfast {
 
 // A conditional write stores its id under this key of the custom metadata, so
-// that a write whose answer was lost can be recognised.
+// that a write whose answer was lost can be recognized.
 inline constexpr std::string_view kGcsWriteIdKey = "holdfast-write-id";
 
 struct GcsObject {
   ObjectEntry entry;     // version is the generation, in decimal
   std::string crc32c;    // base64; "" when the answer has none
-  std::string write_id;  // "" when the object has none
+  std::string write_id;  // "" if the object has none
 };
 
 struct GcsRewrite {
@@ -39,17 +39,18 @@ struct GcsRefusal {
 };
 
 Result<GcsObject> ParseGcsObject(std::string_view json);
-// DataLoss unless objects are in the order of their keys.
+// Parses a page of a listing. DataLoss unless the objects are in the order of
+// their keys.
 Result<ListPage> ParseGcsListPage(std::string_view json);
 Result<GcsRewrite> ParseGcsRewrite(std::string_view json);
-// The location in a bucket's answer, in lower case ("europe-west4"); "" if it
-// is missing.
+// Returns the location in a bucket's answer, in lower case ("europe-west4"); ""
+// if it is missing.
 std::string ParseGcsLocation(std::string_view json);
-// Accepts any body: JSON in Google's form, or plain text.
+// Parses any error body: JSON in Google's form, or plain text.
 GcsRefusal ParseGcsRefusal(std::string_view body);
 
-// Replaces control characters by spaces, removes anything that looks like a
-// token of Google's, and cuts the text to `byte_count_max` bytes.
+// Replaces control characters with spaces, removes anything that looks like a
+// Google token, and cuts the text to `byte_count_max` bytes.
 std::string CleanServerText(std::string_view text, size_t byte_count_max);
 
 }  // namespace holdfast

@@ -108,7 +108,7 @@ TEST(GcsBatchTest, AnswersInAnyOrder) {
   EXPECT_EQ((*answers)[0].status, 204);
   EXPECT_EQ((*answers)[1].status, 404);
   EXPECT_EQ((*answers)[1].body, "{}\r\n");
-  // One answer too few, one too many, one twice.
+  // There is one answer too few, one too many, and one twice.
   EXPECT_FALSE(ParseGcsBatch("multipart/mixed; boundary=x", body, 3).ok());
   EXPECT_FALSE(ParseGcsBatch("multipart/mixed; boundary=x", body, 1).ok());
   std::string twice = body;
@@ -175,7 +175,7 @@ TEST(TokenAnswerTest, OnlyWhatFitsAHeaderIsAToken) {
         R"({"access_token":"a\r\nb: c"})"}) {
     EXPECT_FALSE(ParseTokenAnswer(text, 0).ok()) << text;
   }
-  // At most a week, whatever the server says.
+  // A token lasts at most a week, whatever the server says.
   EXPECT_EQ(ParseTokenAnswer(
                 R"({"access_token":"t","expires_in":18446744073709551615})", 0)
                 ->expires_ns,

@@ -12,13 +12,13 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kAnswerBytesMax = 1 << 20;  // of JSON and refusals
+constexpr uint64_t kAnswerBytesMax = 1 << 20;  // for JSON and errors
 
 GcsAction ReadAction(std::string_view key) {
   return {"read", key, "storage.objects.get"};
 }
 
-// The crc32c in x-goog-hash, which may come in one header or in several.
+// Returns the crc32c in x-goog-hash. There may be one such header or several.
 std::string_view HashOf(const HttpHeaders& headers) {
   for (const auto& [name, value] : headers) {
     const size_t at = value.find("crc32c=");
@@ -92,7 +92,7 @@ class GcsReads final : public RangeServer {
     return Changed(request);
   }
 
-  // The server's hash covers the complete object.
+  // Checks the server's hash, which covers the complete object.
   Status CheckBytes(const GetRequest& request, const HttpResponse& answer,
                     std::string_view bytes,
                     uint64_t total_bytes) const override {
@@ -101,13 +101,13 @@ class GcsReads final : public RangeServer {
     if (want.empty()) return Status();
     const std::string got = GcsCrc32cText(Crc32c(bytes));
     if (got == want) return Status();
-    return DataLossError(Where(request) + ": crc32c does not fit (got " + got +
-                         ", want " + CleanServerText(want, 16) + ")");
+    return DataLossError(Where(request) + ": crc32c does not match (got " +
+                         got + ", want " + CleanServerText(want, 16) + ")");
   }
 
   Result<GetResult> OtherAnswer(RangeGet& read, HttpResponse& answer) override {
     const GetRequest& request = *read.request;
-    // 304: the object with this generation no longer exists.
+    // A 304 means that the object with this generation no longer exists.
     const bool is_gone =
         answer.status == 412 || answer.status == 404 || answer.status == 304;
     if (!request.version.empty() && is_gone) return Changed(request);
@@ -132,7 +132,7 @@ class GcsReads final : public RangeServer {
   Status Changed(const GetRequest& request) const {
     return DataLossError(Where(request) +
                          ": changed or deleted while being read (generation " +
-                         request.version + " is not there any more)");
+                         request.version + " no longer exists)");
   }
 
   GcsApi& api_;

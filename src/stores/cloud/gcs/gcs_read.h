@@ -1,6 +1,6 @@
-// Reads objects of Google Cloud Storage: ranges, complete objects, metadata.
+// Reads objects in Google Cloud Storage: ranges, complete objects, metadata.
 //
-// Thread-safety, units, errors: of stores/cloud/bucket.h.
+// Thread-safety, units, errors: those of stores/cloud/bucket.h.
 #pragma once
 
 #include <span>
@@ -17,8 +17,8 @@ namespace holdfast {
 
 Result<GcsObject> GcsHead(GcsApi& api, std::string_view key);
 
-// A read to an object's end requests `get_bytes_max` bytes first, and then the
-// rest from the same generation.
+// Reads ranges. A read to an object's end first requests `get_bytes_max` bytes,
+// then the rest from the same generation.
 std::vector<Result<GetResult>> GcsGet(GcsApi& api,
                                       std::span<const GetRequest> requests,
                                       uint64_t get_bytes_max,

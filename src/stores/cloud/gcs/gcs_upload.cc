@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kIdleRoundCountMax = 4;  // without a byte of progress
 
-// The bytes after the first `skip` bytes.
+// Returns the bytes after the first `skip` bytes.
 std::vector<std::string_view> PiecesFrom(
     std::span<const std::string_view> pieces, uint64_t skip) {
   std::vector<std::string_view> rest;
@@ -105,8 +105,8 @@ Status GcsUpload::Part(uint64_t index, std::span<const std::string_view> pieces,
   ++next_index_;
   for (const std::string_view piece : pieces) crc_ = ExtendCrc32c(crc_, piece);
   if (is_last) {
-    // The last part waits for Finish: the request that sends it also ends the
-    // upload and carries its size.
+    // The last part waits for Finish. The request that sends it also ends the
+    // upload and states its size.
     last_part_.reserve(byte_count);
     for (const std::string_view piece : pieces) last_part_ += piece;
     has_last_part_ = true;
@@ -132,17 +132,17 @@ Status GcsUpload::CheckCondition(const Condition& condition) const {
   return FailedPreconditionError("write " + api_->UrlOf(key_) +
                                  (object.ok()
                                       ? ": generation " + version + " is there"
-                                      : ": it is not there any more"));
+                                      : ": it no longer exists"));
 }
 
 Result<std::string> GcsUpload::Finish(const Condition& condition) {
   if (is_over_ || !has_last_part_) {
     return FailedPreconditionError("write " + api_->UrlOf(key_) +
-                                   ": the upload is not whole");
+                                   ": the upload is incomplete");
   }
   const std::string_view last = last_part_;
-  // Everything fits into one part: a single PUT, whose condition the server
-  // checks.
+  // If everything fits into one part, it is a single PUT, whose condition the
+  // server checks.
   if (session_url_.empty()) {
     is_over_ = true;
     return GcsPut(*api_, key_, {&last, 1}, condition);
@@ -167,7 +167,7 @@ void GcsUpload::Abort() {
   is_over_ = true;
   HttpRequest request = GcsApi::Request("DELETE", session_url_);
   request.deadline = std::chrono::seconds(10);
-  // Best effort: the server drops the session after a week.
+  // A failure does not matter: the server drops the session after a week.
   (void)api_->Send(std::move(request), Action());
 }
 
@@ -243,7 +243,7 @@ Status GcsUpload::SendChunk(std::span<const std::string_view> pieces,
       sent_bytes_ = end;
       return Status();
     }
-    // Chunks begin at multiples of the unit; the server ignores bytes that it
+    // Chunks begin at multiples of the unit. The server ignores bytes that it
     // already has.
     const uint64_t next =
         step->persisted / kGcsChunkUnitBytes * kGcsChunkUnitBytes;

@@ -1,17 +1,18 @@
-// GcsUpload: an object written in parts by one resumable upload, one part after
-// the other. (Google's JSON API has no parallel parts.)
+// GcsUpload: an object written by one resumable upload, one part after the
+// other. (Google's JSON API has no parallel parts.)
 //
-// The session starts with the first part that is not the last; an object with a
-// single part is a plain write. The last part is kept until Finish and
-// completes the object, so a condition can be checked just before. The
-// session's address is a secret (anyone who has it may upload) and appears in
-// no message.
+// The session starts with the first part that is not the last. An object with a
+// single part is a plain write. The last part is kept until Finish, where it
+// completes the object, so that a condition can be checked just before. The
+// session's address is a secret, because anyone who has it may upload; it
+// appears in no message.
+//
 // A server may keep only the beginning of a part; the rest is then sent again.
-// After a lost answer the server is asked how much it has. An unfinished
+// After a lost answer, the server is asked how much it has. An unfinished
 // session cannot be listed; it expires after a week.
 //
 // Thread-safety: one thread at a time. Ownership: shares the api.
-// Units: bytes. Errors: of stores/cloud/bucket.h.
+// Units: bytes. Errors: those of stores/cloud/bucket.h.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ inline constexpr uint64_t kGcsChunkUnitBytes = 256 << 10;
 
 class GcsUpload : public Upload {
  public:
-  // REQUIRES: the key is valid; part_bytes is a multiple of the unit.
+  // REQUIRES: the key is valid; `part_bytes` is a multiple of
+  // kGcsChunkUnitBytes.
   GcsUpload(std::shared_ptr<GcsApi> api, std::string key, uint64_t part_bytes);
   ~GcsUpload() override;
 
@@ -56,14 +58,14 @@ class GcsUpload : public Upload {
   const std::shared_ptr<GcsApi> api_;
   const std::string key_;
   const uint64_t part_bytes_;
-  std::string session_url_;  // "": not started
+  std::string session_url_;  // "" before the session starts
   uint64_t next_index_ = 0;
-  uint64_t sent_bytes_ = 0;  // by the previous parts
-  uint32_t crc_;             // of all parts
+  uint64_t sent_bytes_ = 0;  // in the previous parts
+  uint32_t crc_;             // of all parts so far
   std::string last_part_;
   bool has_last_part_ = false;
   bool is_over_ = false;             // finished, aborted, or dead
-  std::optional<GcsObject> object_;  // once the server has made it
+  std::optional<GcsObject> object_;  // set once the server has made it
 };
 
 }  // namespace holdfast

@@ -39,13 +39,13 @@ uint32_t CrcOf(std::span<const std::string_view> pieces) {
 }
 
 bool MayBeOurs(const HttpResponse& answer, const Condition& condition) {
-  // A conditional write that was sent twice may have failed because its first
-  // attempt succeeded.
+  // The condition of a write that was sent more than once may have failed
+  // because its first attempt succeeded.
   return condition.kind != Condition::Kind::kNone && answer.status == 412 &&
          answer.attempt_count > 1;
 }
 
-// Returns the generation if the current object is the one from this write.
+// Returns the generation if this write made the current object.
 std::optional<std::string> FindOurs(GcsApi& api, std::string_view key,
                                     const std::string& write_id) {
   const auto object = GcsHead(api, key);
@@ -76,7 +76,8 @@ Result<std::string> PutPlain(GcsApi& api, std::string_view key,
   return FinishPut(api, key, pieces, answer);
 }
 
-// Sends multipart/related: the metadata, then the bytes.
+// Writes with a condition: sends the metadata and then the bytes as
+// multipart/related.
 Result<std::string> PutIf(GcsApi& api, std::string_view key,
                           std::span<const std::string_view> pieces,
                           const Condition& condition) {
@@ -106,8 +107,9 @@ Result<std::string> PutIf(GcsApi& api, std::string_view key,
   return FinishPut(api, key, pieces, answer);
 }
 
-// Without a condition a missing object is ok. With one, a missing version is an
-// error, unless our own first attempt, whose answer was lost, deleted it.
+// Interprets the answer to a delete request. Without a condition, a missing
+// object is ok. With a condition, it is an error, unless our own first attempt,
+// whose answer was lost, deleted the object.
 Status FinishDelete(GcsApi& api, std::string_view key,
                     const Condition& condition, const HttpResponse& answer) {
   if (answer.status == 200 || answer.status == 204) return Status();
@@ -125,7 +127,7 @@ Status FinishDelete(GcsApi& api, std::string_view key,
     }
     return FailedPreconditionError("delete " + api.UrlOf(key) +
                                    ": generation " + condition.version +
-                                   " is not there any more");
+                                   " no longer exists");
   }
   return api.Error(DeleteAction(key), answer);
 }
@@ -136,7 +138,7 @@ HttpRequest DeleteRequest(const GcsApi& api, std::string_view key,
       "DELETE", api.Url(api.ObjectPath(key), ConditionParameters(condition)));
 }
 
-// Deletes each key by its own request, all concurrently.
+// Deletes each key with its own request, all concurrently.
 Status DeleteOneByOne(GcsApi& api, std::span<const std::string> keys) {
   std::vector<HttpRequest> requests;
   for (const std::string& key : keys) {
@@ -158,8 +160,8 @@ bool IsPassing(int status) {
   return status == 401 || status == 408 || status == 429 || status >= 500;
 }
 
-// Evaluates one batch's answer for its keys. Keys that may succeed individually
-// are added to `again`.
+// Interprets the answer to a batch. Adds to `again` the keys that may succeed
+// individually.
 Status FinishBatch(GcsApi& api, std::span<const std::string> keys,
                    const HttpResponse& answer,
                    std::vector<std::string>& again) {
@@ -269,7 +271,8 @@ Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
       if (ours) return *std::move(ours);
     }
     if (answer.status == 412 && !source_version.empty()) {
-      // The answer does not say which of the two conditions failed.
+      // The answer does not say which condition failed, the source's or the
+      // target's.
       HF_ASSIGN_OR_RETURN(const GcsObject now, GcsHead(api, source));
       if (now.entry.version != source_version) {
         return DataLossError("copy " + api.UrlOf(source) +

@@ -19,7 +19,8 @@ struct FreeOpenSsl {
 };
 using PrivateKey = std::unique_ptr<EVP_PKEY, FreeOpenSsl>;
 
-// Makes an encrypted key fail instead of prompting on the terminal.
+// Makes reading an encrypted key fail instead of prompting for a password on
+// the terminal.
 int NoPassword(char*, int, int, void*) { return -1; }
 
 PrivateKey ReadPrivateKey(const std::string& pem) {
@@ -50,7 +51,7 @@ Result<std::string> SignSha256(EVP_PKEY* key, std::string_view text) {
   return signature;
 }
 
-// The form that JWTs use: without padding.
+// Returns URL-safe Base64 without padding, as JWTs use it.
 std::string Base64Url(std::string_view bytes) {
   std::string text = UrlSafeBase64(bytes);
   while (text.ends_with('=')) text.pop_back();

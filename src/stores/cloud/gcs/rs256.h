@@ -1,5 +1,5 @@
-// JWTs signed with RS256 (RFC 7515, 7518), with which a service account proves
-// its identity.
+// Makes JWTs signed with RS256 (RFC 7515, 7518). A service account uses them to
+// prove its identity.
 //
 // Thread-safety: pure functions. Units: seconds since 1970.
 // Errors: InvalidArgument (a key that is not an RSA private key in PEM, or
@@ -18,7 +18,7 @@ struct JwtClaims {
   std::string issuer;  // the account's e-mail
   std::string scope;
   std::string audience;  // the token endpoint
-  std::string key_id;    // "": the header has none
+  std::string key_id;    // "": not in the header
   int64_t issued_s = 0;
   int64_t expires_s = 0;
 };

@@ -1,4 +1,4 @@
-// Reads the answers of token endpoints.
+// Parses the answers of token endpoints.
 #include "ground/base/status_macros.h"
 #include "ground/json/members.h"
 #include "stores/cloud/gcs/token_source.h"

@@ -95,7 +95,7 @@ Result<std::string> ReadSubjectFile(const std::string& path) {
   return PermissionDeniedError("read " + path + ": it cannot be opened");
 }
 
-// One set of credentials, with what is needed to request tokens.
+// One set of credentials, with everything needed to request tokens.
 class FileFetcher {
  public:
   FileFetcher(std::shared_ptr<const CredentialFile> file,
@@ -131,8 +131,8 @@ class FileFetcher {
         TokenPost(file_->token_url, "application/x-www-form-urlencoded", body));
   }
 
-  // The server's time from its Date header, if it differs much from this
-  // machine's.
+  // Returns the server's time from its Date header, if it differs much from
+  // this machine's time.
   static std::optional<int64_t> OtherClock(const HttpResponse& answer,
                                            int64_t now_s) {
     const auto server_s =

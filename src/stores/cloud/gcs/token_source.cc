@@ -62,8 +62,8 @@ Result<HttpResponse> AskMetadata(HttpClient& client, const std::string& base,
   return client.Send(request);
 }
 
-// Nullopt when no metadata server answers, or the one that answers is not
-// Google's.
+// Returns the metadata server's credentials. Nullopt if no metadata server
+// answers, or if the one that answers is not Google's.
 std::optional<TokenSource> SourceOfMachine(
     const Environment& environment, const std::shared_ptr<HttpClient>& client,
     const UnixClock& clock) {

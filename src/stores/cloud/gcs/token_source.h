@@ -1,11 +1,11 @@
-// Sources of access tokens: one function for each kind of credentials.
+// Sources of access tokens, one for each kind of credentials.
 //
 // Thread-safety: one thread at a time may use a source. Ownership: a source
-// keeps alive the client and whatever else it was made from.
+// shares the client and everything else that it was made from.
 // Units: nanoseconds since 1970.
-// Errors: PermissionDenied (refused; the message says by what and why, and what
-// to do), InvalidArgument (a file without credentials), Unavailable (an
-// endpoint that does not answer), DataLoss (an answer without a token). No
+// Errors: PermissionDenied (refused; the message says by which server and why,
+// and what to do), InvalidArgument (a file without credentials), Unavailable
+// (an endpoint that does not answer), DataLoss (an answer without a token). No
 // message contains a token, a key or an assertion.
 #pragma once
 
@@ -23,7 +23,7 @@
 namespace holdfast {
 
 struct GcsToken {
-  std::string text;        // "": send none
+  std::string text;        // "": no token is sent
   int64_t expires_ns = 0;  // 0: never
 };
 
@@ -45,21 +45,24 @@ TokenFetch FetchFromMetadataServer(std::string base,
                                    std::shared_ptr<HttpClient> client,
                                    UnixClock clock);
 
-// Uses the first of: anonymous (if requested), GOOGLE_AUTH_TOKEN_FOR_TESTING,
-// nothing for an emulator, GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the
-// metadata server. Otherwise anonymous, and `where` lists the places that were
-// tried. Credentials that exist but are unusable are an error; nothing else is
-// tried. Looking for the metadata server may take 3 seconds where none exists.
+// Uses the first of these that applies: anonymous (if requested),
+// GOOGLE_AUTH_TOKEN_FOR_TESTING, no token for an emulator,
+// GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the metadata server. Without
+// any of them, access is anonymous, and `where` lists the places that were
+// tried.
+//
+// Credentials that exist but are unusable are an error, and no further place is
+// tried. Looking for a missing metadata server may take 3 seconds.
 Result<TokenSource> FindTokenSource(const Environment& environment,
                                     bool anonymous, bool is_emulator,
                                     const std::shared_ptr<HttpClient>& client,
                                     const UnixClock& clock);
 
-// Parses the answer of a token endpoint. `now_ns` is the time of the request.
+// Parses a token endpoint's answer. `now_ns` is the time of the request.
 Result<GcsToken> ParseTokenAnswer(std::string_view json, int64_t now_ns);
-// Parses the answer of generateAccessToken.
+// Parses an answer to generateAccessToken.
 Result<GcsToken> ParseImpersonationAnswer(std::string_view json);
-// The token in the text from a workload identity's file or URL.
+// Returns the token in the text from a workload identity's file or URL.
 Result<std::string> ParseSubjectToken(std::string_view text,
                                       const std::string& json_field);
 

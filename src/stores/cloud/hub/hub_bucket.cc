@@ -27,7 +27,7 @@ struct HubCommit {
   std::shared_ptr<Bucket> bucket;
 };
 
-// False if the same request may soon have a different answer.
+// Returns false if the same request may soon get a different answer.
 bool IsLasting(const Status& status) {
   return status.code() != StatusCode::kUnavailable &&
          status.code() != StatusCode::kDeadlineExceeded &&
@@ -90,7 +90,7 @@ class HubBucket final : public ReadOnlyBucket {
   const bool is_offline_;
   BucketTraits traits_;
   ServerClock clock_;
-  HttpClient client_;  // of the API
+  HttpClient client_;  // for the API
 
   std::mutex mutex_;
   std::optional<MaybeCommit> commit_;
@@ -102,8 +102,9 @@ std::string HubBucket::TokenInWords() const {
              : "the token is that of " + settings_.token_source;
 }
 
-// The hub states the reason in a header; the status codes are ambiguous, so
-// that they do not reveal which private repositories exist.
+// Returns the error for a refused request. The hub states the reason in a
+// header. Its status codes are ambiguous, so that they do not reveal which
+// private repositories exist.
 Status HubBucket::Refusal(const HttpResponse& answer) const {
   const std::string where = "open " + root_ + ": ";
   const std::string_view code =
@@ -177,7 +178,7 @@ Result<HubCommit> HubBucket::AskForCommit() {
   std::string page = api + "/tree/" + commit + "?recursive=true";
   for (int page_count = 0; !page.empty(); ++page_count) {
     if (page_count == kPageCountMax) {
-      return DataLossError(context + ": the server gives page after page");
+      return DataLossError(context + ": the server gives too many pages");
     }
     HF_ASSIGN_OR_RETURN(const HttpResponse answer, Ask(page));
     const Status added = AddTreePage(answer.body.view(), found.files);
@@ -188,7 +189,8 @@ Result<HubCommit> HubBucket::AskForCommit() {
     HF_ASSIGN_OR_RETURN(std::string target, ResolveUrl(page, next));
     HF_ASSIGN_OR_RETURN(const Url from, ParseUrl(page));
     HF_ASSIGN_OR_RETURN(const Url to, ParseUrl(target));
-    // The token is sent along.
+    // The next page must be on the same server, because the token is sent with
+    // the request.
     if (OriginOf(from) != OriginOf(to)) {
       return DataLossError(context + ": its next page is on another server");
     }
@@ -210,7 +212,8 @@ HubBucket::MaybeCommit HubBucket::Commit() {
     commit_ = std::make_shared<const HubCommit>(*std::move(asked));
     return *commit_;
   }
-  // Many threads may ask concurrently; a refused request is not repeated.
+  // Many threads may ask concurrently, so a lasting refusal is remembered and
+  // not requested again.
   if (IsLasting(asked.status())) commit_ = asked.status();
   return asked.status();
 }
@@ -231,7 +234,7 @@ Result<ObjectEntry> HubBucket::Head(std::string_view key) {
   return EntryOf(*commit, key);
 }
 
-// The request for the web server, which uses other versions than the hub.
+// Returns the request for the web server, whose versions differ from the hub's.
 Result<GetRequest> HubBucket::ToAsk(const HubCommit& commit,
                                     const GetRequest& request) const {
   HF_ASSIGN_OR_RETURN(const ObjectEntry file, EntryOf(commit, request.key));
@@ -297,7 +300,7 @@ std::vector<Result<GetResult>> HubBucket::Get(
 Result<ListPage> HubBucket::List(const ListRequest& request) {
   HF_ASSIGN_OR_RETURN(const auto commit, Commit());
   const HubFiles& files = commit->files;
-  // A token is the key or prefix with which the previous page ended.
+  // A page token is the key or prefix with which the previous page ended.
   const std::string& after =
       request.page_token.empty() ? request.start_after : request.page_token;
   const auto count_max =
@@ -322,7 +325,8 @@ Result<ListPage> HubBucket::List(const ListRequest& request) {
       ++file;
       continue;
     }
-    // Past all keys of the directory: no UTF-8 key contains this byte.
+    // This is after all keys of the directory, because no UTF-8 key contains
+    // this byte.
     const std::string prefix = key.substr(0, end + request.delimiter.size());
     page.prefixes.push_back(prefix);
     last = prefix + "\xff";

@@ -1,14 +1,15 @@
 // HubBucket: read-only access to one revision of a repository on a model hub.
 //
 // The first use asks which commit the revision is, and lists the commit's
-// files; everything after that reads this commit by its hash, so a push
-// meanwhile changes nothing. Keys are the paths of files; a version is the hash
-// of the content in git or in its large file storage. Files are read by ranges
-// from the server that the hub redirects to, which gets no token; an answer
-// whose size differs from the listed one is DataLoss. Nothing is written.
+// files. From then on, this commit is read by its hash, so a push in the
+// meantime has no effect. Keys are file paths. A version is the hash of the
+// content in git or in git's large file storage. File contents are read by
+// ranges from the server that the hub redirects to, which gets no token. An
+// answer whose size differs from the listed size is DataLoss. Nothing can be
+// written.
 //
-// A revision that is requested again is the same commit as long as the bucket
-// lives (stores/place/bucket_registry.h).
+// As long as the bucket lives, a revision that is opened again is the same
+// commit (stores/place/bucket_registry.h).
 //
 // Thread-safety: any thread. Ownership: owns its connections. Units: bytes.
 // Errors: as in bucket.h. NotFound (no such repository, revision or file),
@@ -26,8 +27,9 @@
 
 namespace holdfast {
 
-// `root` is like "hf://org/model@revision"; anything else is InvalidArgument.
-// Reads the environment and the token file, and makes no requests.
+// Opens a bucket. `root` must be like "hf://org/model@revision"; anything else
+// is InvalidArgument. Reads the environment and the token file, and makes no
+// requests.
 Result<std::shared_ptr<Bucket>> OpenHubBucket(
     const std::string& root, const RemoteOptions& options,
     const Environment& environment = ProcessEnvironment());

@@ -29,7 +29,7 @@ constexpr std::string_view kTree =
 // A hub with one repository, and the server for large files that it redirects
 // to.
 struct HubBucketTest : testing::Test {
-  std::map<std::string, TestAnswer> answers;  // of the hub, by target
+  std::map<std::string, TestAnswer> answers;  // the hub's, by target
   HttpTestServer files{[](const TestRequest& request) {
     TestAnswer answer;
     answer.status = 206;
@@ -152,7 +152,7 @@ TEST_F(HubBucketTest, ARevisionIsAskedForOnce) {
   EXPECT_TRUE(Get(*bucket, {.key = "a.npz", .version = "l1"}).ok());
   EXPECT_EQ(Get(*bucket, {.key = "a.npz", .version = "l2"}).status().code(),
             StatusCode::kDataLoss);
-  // A commit hash needs no request.
+  // A commit hash needs no request to be resolved.
   const auto by_commit = Opened("hf://org/m@" + kCommit);
   const size_t before = hub.requests().size();
   EXPECT_TRUE(by_commit->List({}).ok());

@@ -1,5 +1,5 @@
-// The hub's cache on this machine: finds the directory that holds a snapshot of
-// a repository, as huggingface_hub stores it.
+// Finds a repository's snapshot in the hub's cache on this machine, which
+// huggingface_hub fills.
 //
 //   <cache>/models--org--model/refs/main            a commit
 //   <cache>/models--org--model/snapshots/<commit>/  links to ../../blobs/…
@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-// The absolute path of the snapshot, or "". It may lack files that the
-// repository has.
+// Returns the absolute path of the snapshot, or "" if the cache has no
+// snapshot. The snapshot may lack files that the repository has.
 std::string FindHubSnapshot(const std::string& cache_directory,
                             const HubName& name);
 

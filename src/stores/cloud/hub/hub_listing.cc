@@ -41,7 +41,8 @@ Status AddEntry(const nlohmann::json& entry, HubFiles& files) {
                        std::to_string(kHubFileCountMax) + " files");
 }
 
-// Removes the text before `end`, or all of it, and returns that.
+// Removes and returns the text before `end`, or all text without an `end`.
+// Removes the `end` as well.
 std::string_view TakeUpTo(char end, std::string_view& text) {
   const size_t at = text.find(end);
   const std::string_view taken = text.substr(0, at);

@@ -1,4 +1,5 @@
-// A repository's listing by the hub's API: its files at a commit, page by page.
+// Parses a repository's listing from the hub's API: its files at a commit, page
+// by page.
 //
 // Nothing from the server is trusted: paths, sizes and pages are checked and
 // counted.
@@ -26,10 +27,10 @@ inline constexpr size_t kHubFileCountMax = 1'000'000;
 // Adds the files of one page of api/…/tree/<commit>?recursive=true.
 Status AddTreePage(std::string_view text, HubFiles& files);
 
-// "sha" of api/…/revision/<revision>.
+// Returns "sha" in the answer to api/…/revision/<revision>.
 Result<std::string> CommitOfRevision(std::string_view text);
 
-// The target of rel="next" in a Link header (RFC 8288), or "".
+// Returns the target of rel="next" in a Link header (RFC 8288), or "".
 std::string NextOfLink(std::string_view link);
 
 }  // namespace holdfast

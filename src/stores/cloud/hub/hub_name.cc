@@ -21,8 +21,8 @@ Status BadName(std::string_view root, std::string_view why) {
       "org");
 }
 
-// The characters that the hub allows; no "..", and no "--", which the cache's
-// folders use.
+// Returns true if `part` has only characters that the hub allows, no "..", and
+// no "--", which the cache's folder names use as a separator.
 bool IsPartOfId(std::string_view part) {
   const auto is_good = [](char c) {
     const char lower = LowerCase(c);

@@ -1,4 +1,4 @@
-// HubName: the repository of a model hub that a URL names, and the revision.
+// HubName: the repository on a model hub that a URL names, and its revision.
 //
 //   hf://org/model[@revision]            a model
 //   hf://datasets/org/name[@revision]    also spaces/
@@ -22,16 +22,18 @@ struct HubName {
   std::string id;               // "org/model"
   std::string revision = "main";
 
-  // "datasets/org/name", or just the id for a model: as in URLs of pages.
+  // Returns "datasets/org/name", or just the id for a model, as in the URLs of
+  // the hub's pages.
   std::string page() const;
-  // "models--org--model".
+  // Returns "models--org--model".
   std::string cache_folder() const;
 };
 
-// `root` is a URL without a file's path (UrlRoot, stores/storage/url_path.h).
+// Parses `root`, which is a URL without a file's path (UrlRoot,
+// stores/storage/url_path.h).
 Result<HubName> ParseHubRoot(std::string_view root);
 
-// 40 hexadecimal digits in lower case.
+// Returns true for 40 hexadecimal digits in lower case.
 bool IsHubCommit(std::string_view text);
 
 }  // namespace holdfast

@@ -11,7 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The kind, the id, the revision and the path of a file that a URL names.
+// Returns the kind, the id and the revision that a URL names, and the path of
+// the file.
 std::string PartsOf(const std::string& url) {
   const std::string root = UrlRoot(url);
   const Result<HubName> name = ParseHubRoot(root);

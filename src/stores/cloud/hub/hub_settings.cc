@@ -25,7 +25,8 @@ std::string WithHome(std::string path, const Environment& environment) {
   return environment("HOME") + path.substr(1);
 }
 
-// "" if there is no home directory.
+// Returns the hub's directory for its own files; "" if there is no home
+// directory.
 std::string HubHome(const Environment& environment) {
   const std::string home = environment("HF_HOME");
   if (!home.empty()) return WithHome(home, environment);
@@ -78,7 +79,7 @@ Result<HubSettings> ReadHubSettings(const RemoteOptions& options,
                   [](char c) { return c > 0x20 && c < 0x7f; });
   if (is_token) return settings;
   return FailedPreconditionError("the token of " + settings.token_source +
-                                 " has characters that no token has");
+                                 " has characters that a token cannot have");
 }
 
 bool IsHubOffline(const Environment& environment) {

@@ -2,7 +2,7 @@
 // cache on this machine, read from the environment as huggingface_hub reads it.
 //
 // Thread-safety: reads the environment. Errors: InvalidArgument (HF_ENDPOINT is
-// not a valid address), FailedPrecondition (an impossible token); no message
+// not a valid address), FailedPrecondition (an invalid token). No message
 // contains a token.
 #pragma once
 
@@ -23,16 +23,16 @@ struct HubSettings {
   HttpHeaders headers() const;
 };
 
-// The token comes from HF_TOKEN, else from the file HF_TOKEN_PATH or
-// HF_HOME/token.
+// Reads the settings. The token comes from HF_TOKEN or, without it, from the
+// file HF_TOKEN_PATH or HF_HOME/token.
 Result<HubSettings> ReadHubSettings(const RemoteOptions& options,
                                     const Environment& environment);
 
-// True if HF_HUB_OFFLINE is set: no network request is allowed.
+// Returns true if HF_HUB_OFFLINE is set: no network request is allowed then.
 bool IsHubOffline(const Environment& environment);
 
-// HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub. "" if there is
-// no home directory.
+// Returns HF_HUB_CACHE; without it HF_HOME/hub; without that
+// ~/.cache/huggingface/hub. "" if there is no home directory.
 std::string HubCacheDirectory(const Environment& environment);
 
 }  // namespace holdfast

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kConfigBytesMax = 1 << 20;
 
-// The value before " #" or " ;".
+// Returns the value before " #" or " ;".
 std::string_view WithoutComment(std::string_view value) {
   for (size_t i = 1; i < value.size(); ++i) {
     const bool begins = value[i] == '#' || value[i] == ';';
@@ -29,7 +29,7 @@ bool IsComment(std::string_view trimmed) {
   return trimmed.empty() || trimmed[0] == '#' || trimmed[0] == ';';
 }
 
-// Turns "profile x" with any spacing into "profile x"; leaves "x" as it is.
+// Turns "profile   x" into "profile x", and leaves "x" as it is.
 std::string NormalSectionName(std::string_view name) {
   std::string normal;
   for (const char c : TrimSpaces(name)) {
@@ -49,7 +49,7 @@ Status IniError(const std::string& path, size_t line_number,
                               ": " + std::string(what));
 }
 
-// Returns "" if the file does not exist.
+// Returns a file's content; "" if the file does not exist.
 Result<std::string> ReadConfigFile(const std::string& path) {
   std::string text;
   const int error = ReadSmallFile(path, kConfigBytesMax, text);

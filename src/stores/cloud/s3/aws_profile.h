@@ -1,9 +1,9 @@
 // AwsConfig: the settings in Amazon's environment variables and shared files.
 //
 // Thread-safety: an AwsConfig is immutable after ReadAwsConfig. Units: none.
-// Errors: InvalidArgument (a file that is not an INI file, with its line; a
-// requested profile that does not exist), PermissionDenied. Values of the
-// credentials file never appear in a message.
+// Errors: InvalidArgument (a file that is not an INI file, with the line; a
+// requested profile that does not exist), PermissionDenied (a file that cannot
+// be opened). Values of the credentials file never appear in a message.
 #pragma once
 
 #include <functional>
@@ -21,9 +21,9 @@ using IniSection = std::map<std::string, std::string, std::less<>>;
 using IniFile = std::map<std::string, IniSection, std::less<>>;
 
 // Parses section headers, `key = value`, and comments (# and ; at the start of
-// a line, or after a space). Indented lines below an empty value make `key.sub
-// = value`. Later sections of the same name add to earlier ones. `path` is for
-// messages.
+// a line, or after a space). An indented line `sub = value` below a `key` with
+// an empty value becomes `key.sub = value`. Later sections of the same name add
+// to earlier ones. `path` is for messages.
 Result<IniFile> ParseIni(std::string_view text, const std::string& path);
 
 struct AwsSetting {
@@ -33,12 +33,13 @@ struct AwsSetting {
 
 class AwsConfig {
  public:
-  // The variable's value, or "".
+  // Returns the variable's value, or "".
   std::string Variable(const std::string& name) const {
     return environment(name);
   }
-  // A key of the chosen or a named profile, from the credentials file, else
-  // from the config file. Nullopt if neither has it.
+  // Returns a key's value in the chosen profile, or in the profile `name`: from
+  // the credentials file if it is there, otherwise from the config file.
+  // Nullopt if neither has it.
   std::optional<AwsSetting> Profile(std::string_view key) const {
     return Profile(profile, key);
   }
@@ -46,24 +47,26 @@ class AwsConfig {
                                     std::string_view key) const;
   bool HasProfile(std::string_view name) const;
 
-  // AWS_REGION, AWS_DEFAULT_REGION, or the profile's region.
+  // Returns AWS_REGION, AWS_DEFAULT_REGION, or the profile's region.
   std::optional<AwsSetting> Region() const;
-  // AWS_ENDPOINT_URL_<SERVICE>, AWS_ENDPOINT_URL, the profile's services
-  // section, or its endpoint_url. Nullopt if none of these is set, or if
-  // AWS_IGNORE_CONFIGURED_ENDPOINT_URLS or the profile says to ignore them.
+  // Returns AWS_ENDPOINT_URL_<SERVICE>, AWS_ENDPOINT_URL, the profile's
+  // services section, or its endpoint_url. Nullopt if none of these is set, or
+  // if AWS_IGNORE_CONFIGURED_ENDPOINT_URLS or the profile says to ignore them.
   std::optional<AwsSetting> Endpoint(std::string_view service) const;
 
   Environment environment;
-  std::string profile;               // its name
-  bool profile_is_explicit = false;  // by option
+  std::string profile;               // the chosen profile's name
+  bool profile_is_explicit = false;  // chosen by option
   std::string config_path, credentials_path;
   IniFile config, credentials;
 };
 
-// True for "true" and "1", the values that Amazon's tools accept for a flag.
+// Returns true for "true", "True", "TRUE" and "1", with which Amazon's tools
+// set a flag.
 bool IsTrueSetting(std::string_view text);
 
-// If `profile` is "", uses AWS_PROFILE, else "default". Missing files count as
+// Reads the environment and the shared files. If `profile` is "", uses the
+// profile in AWS_PROFILE, or "default" without it. Missing files count as
 // empty.
 Result<AwsConfig> ReadAwsConfig(const std::string& profile,
                                 const Environment& environment);

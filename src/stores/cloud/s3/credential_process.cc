@@ -69,7 +69,8 @@ Result<std::vector<std::string>> SplitCommand(std::string_view command) {
     const bool is_escape = c == '\\' && quote != '\'';
     if (is_escape && i + 1 < command.size()) {
       const char next = command[i + 1];
-      // Within double quotes only these two characters lose their backslash.
+      // Within double quotes, a backslash is removed only before these two
+      // characters.
       if (quote == '"' && next != '"' && next != '\\') word += c;
       word += next;
       ++i;
@@ -125,11 +126,12 @@ Result<std::string> RunCredentialProcess(std::string_view command,
     return PermissionDeniedError(what +
                                  ": cannot be run: " + std::strerror(error));
   }
-  // Our copy of the writing end would keep the pipe open after the child exits.
+  // This process's copy of the writing end would keep the pipe open after the
+  // child exits.
   pipe.CloseWriter();
   const Result<std::string> output =
       ReadOutput(pipe.ends[0], std::chrono::steady_clock::now() + deadline);
-  // A child that did not finish in time is killed before it is waited for.
+  // A child that does not finish in time is killed before it is waited for.
   if (!output.ok()) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

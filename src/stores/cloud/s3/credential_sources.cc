@@ -25,7 +25,7 @@ constexpr milliseconds kContainerDeadline{5'000};
 constexpr std::chrono::seconds kProcessDeadline{60};
 constexpr std::string_view kContainerHost = "http://169.254.170.2";
 
-// The first line of a token file, without its line end.
+// Returns the first line of a token file, without its line end.
 Result<std::string> ReadTokenFile(const std::string& path) {
   std::string token;
   const int error = ReadSmallFile(path, kTokenBytesMax, token);
@@ -90,7 +90,8 @@ Result<AwsCredentials> SendToSts(const AssumeRole& role,
       "role " + role.role_arn + " of STS"};
 }
 
-// A container may send its token to these hosts without TLS.
+// Returns true for the hosts to which a container may send its token without
+// TLS.
 bool IsLocalHost(const std::string& host) {
   return host == "localhost" || host == "[::1]" || host == "::1" ||
          host.rfind("127.", 0) == 0 || host == "169.254.170.2" ||
@@ -162,8 +163,8 @@ Result<AwsCredentials> ContainerCredentials(const Environment& environment,
   std::string url = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (!relative.empty()) url = std::string(kContainerHost) + relative;
   HF_ASSIGN_OR_RETURN(const Url parts, ParseUrl(url));
-  // Otherwise the variable could send the container's token to any host
-  // unencrypted.
+  // Without this check, the variable could send the container's token to any
+  // host unencrypted.
   if (parts.scheme != "https" && !IsLocalHost(parts.host)) {
     return PermissionDeniedError(
         "AWS_CONTAINER_CREDENTIALS_FULL_URI: " + RedactUrl(url) +
@@ -200,8 +201,8 @@ Result<AwsCredentials> InstanceCredentials(const Environment& environment,
                       MetadataEndpoint(environment));
   const std::string source = "instance metadata " + RedactUrl(endpoint);
   HttpRequest request;
-  // IMDSv2 first requests a session token by PUT, which a naive proxy does not
-  // forward.
+  // IMDSv2 first requests a session token with PUT, which a naive proxy does
+  // not forward.
   request.method = "PUT";
   request.url = endpoint + "/latest/api/token";
   request.headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}};

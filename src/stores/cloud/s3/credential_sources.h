@@ -1,5 +1,5 @@
-// The sources of credentials beyond files and environment: STS, a container's
-// endpoint, the instance's metadata, a program.
+// Sources of credentials other than files and environment variables: STS, a
+// container's endpoint, the instance's metadata, a program.
 //
 // Each call makes a new request and waits for the answer. Thread-safety: any
 // thread. Ownership: `client` is borrowed for the call. Units: nanoseconds
@@ -18,25 +18,25 @@
 namespace holdfast {
 
 struct AssumeRole {
-  std::string endpoint;  // STS's, "https://sts.eu-west-1.amazonaws.com"
-  std::string region;    // to sign the request for
+  std::string endpoint;  // "https://sts.eu-west-1.amazonaws.com"
+  std::string region;    // the region that the request is signed for
   std::string role_arn;
   std::string session_name;
   std::string external_id;       // "": none
   std::string duration_seconds;  // "": STS's default
-  std::string token_file;        // of a web identity
+  std::string token_file;        // with a web identity's token
 };
 
 // Assumes the role with the given keys.
 Result<AwsCredentials> AssumeRoleWithKeys(const AssumeRole& role,
                                           const AwsKeys& keys,
                                           HttpClient& client);
-// Assumes the role with the token in role.token_file, which is read on each
-// call.
+// Assumes the role with the token in role.token_file, which each call reads
+// anew.
 Result<AwsCredentials> AssumeRoleWithToken(const AssumeRole& role,
                                            HttpClient& client);
 
-// Uses AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, and sends the
+// Uses AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI. Sends the
 // AWS_CONTAINER_AUTHORIZATION_TOKEN(_FILE) with the request.
 Result<AwsCredentials> ContainerCredentials(const Environment& environment,
                                             HttpClient& client);
@@ -48,8 +48,8 @@ Result<AwsCredentials> InstanceCredentials(const Environment& environment,
 
 Result<AwsCredentials> ProcessCredentials(const std::string& command);
 
-// {"AccessKeyId", "SecretAccessKey", "Token" or "SessionToken", "Expiration"}.
-// `source` is for messages.
+// Parses {"AccessKeyId", "SecretAccessKey", "Token" or "SessionToken",
+// "Expiration"}. `source` is for messages.
 Result<AwsCredentials> ParseJsonCredentials(std::string_view json,
                                             const std::string& source);
 

@@ -23,8 +23,8 @@ constexpr size_t kDeleteKeysMax = 1000;
 constexpr size_t kSinglesAtOnceMax = 1000;
 constexpr int kListEntriesMax = 1000;
 
-// Base64 of the MD5 that delete batches must carry; "" where OpenSSL has no MD5
-// (FIPS).
+// Returns the MD5 that delete batches must carry, in Base64; "" if OpenSSL has
+// no MD5 (FIPS).
 std::string ContentMd5(std::string_view body) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned digest_bytes = 0;
@@ -99,7 +99,7 @@ class S3Bucket : public Bucket {
   Result<BucketAccess> Access() override;
 
  private:
-  // The keys of a batch that must still be deleted one by one.
+  // Returns the keys of a batch that must still be deleted one by one.
   Result<std::vector<std::string>> LeftOfBatch(
       const S3Request& request, const Result<HttpResponse>& answer,
       std::span<const std::string> keys);
@@ -157,7 +157,7 @@ Result<std::vector<std::string>> S3Bucket::LeftOfBatch(
                                 status == 400 ||
                                 (status == 404 && error.code != "NoSuchBucket");
   if (knows_no_batches) {
-    // Remember this, so that the next call sends no batch to this server.
+    // This is remembered, so that the next call sends no batch to this server.
     has_batches_ = false;
     return std::vector<std::string>(keys.begin(), keys.end());
   }
@@ -169,7 +169,8 @@ Result<std::vector<std::string>> S3Bucket::LeftOfBatch(
   }
   const auto failures = ParseDeleteResult(answer->body.view());
   if (!failures.ok()) return failures.status().WithContext(UrlOf(""));
-  // Single deletes are retried, and give full error messages.
+  // The failed keys are deleted one by one: single deletes are retried, and
+  // give full error messages.
   std::vector<std::string> left;
   for (const DeleteFailure& failed : *failures) {
     if (failed.code != "NoSuchKey") left.push_back(failed.key);
@@ -228,7 +229,8 @@ Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
   std::string key_marker, id_marker;
   for (;;) {
     S3Request request("listing uploads", "GET");
-    // Requests unescaped keys: Ceph escapes them on request without saying so.
+    // The request does not ask for escaped keys, because Ceph then escapes keys
+    // without saying so.
     request.query = {{"prefix", std::string(prefix)}, {"uploads", ""}};
     if (!key_marker.empty()) {
       request.query.emplace_back("key-marker", key_marker);
@@ -269,8 +271,8 @@ Result<std::shared_ptr<Bucket>> OpenS3Bucket(const std::string& bucket,
   HF_ASSIGN_OR_RETURN(S3Settings settings,
                       MakeS3Settings(bucket, options, config));
   auto client = std::make_shared<HttpClient>(options.http);
-  // Missing credentials are reported by the first request, like any refusal, so
-  // that opening a URL makes no requests.
+  // The first request reports missing credentials, like any refusal, so that
+  // opening a URL makes no requests.
   auto source = FindCredentialSource(config, options.anonymous, client);
   if (!source.ok()) {
     if (source.status().code() != StatusCode::kPermissionDenied) {

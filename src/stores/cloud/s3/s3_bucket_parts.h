@@ -1,5 +1,5 @@
-// A bucket on an existing connection, for tests with their own credentials,
-// clocks and clients.
+// Makes a bucket on an existing connection, for tests with their own
+// credentials, clocks and clients.
 //
 // Thread-safety: as Bucket. Ownership: shares the connection. Errors: none.
 #pragma once

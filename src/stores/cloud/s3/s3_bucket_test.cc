@@ -43,7 +43,7 @@ TestAnswer ErrorAnswer(int status, const std::string& code,
                   "<RequestId>R-1</RequestId></Error>"};
 }
 
-// A bucket "bkt" on a scripted server.
+// Tests of a bucket "bkt" on a scripted server.
 class S3BucketTest : public testing::Test {
  protected:
   void Serve(HttpTestServer::Handler handler) {
@@ -176,7 +176,7 @@ TEST_F(S3BucketTest, AnswersThatWereNotAskedForAreDataLoss) {
   EXPECT_EQ(other.code(), StatusCode::kDataLoss);
   EXPECT_THAT(other.ToString(), AllOf(HasSubstr("changed while it was read"),
                                       HasSubstr("version e, want wanted")));
-  // The object ends within the range.
+  // Here the object ends within the range.
   EXPECT_EQ(
       read({206, {{"Content-Range", "bytes 2-3/4"}}, "cd"}, {2, 3}).code(),
       StatusCode::kOutOfRange);
@@ -289,7 +289,7 @@ TEST_F(S3BucketTest, ExpiredTokensAreRenewedOnce) {
 
 TEST_F(S3BucketTest, TokensThatStayExpiredAreAnErrorWithoutThem) {
   Serve([](const TestRequest& request) {
-    // The server repeats what it was sent.
+    // This server repeats what it was sent.
     return TestAnswer{.status = 400,
                       .body = "<Error><Code>ExpiredToken</Code><Message>" +
                               HeaderOf(request, "x-amz-security-token") + " " +
@@ -342,10 +342,10 @@ TEST_F(S3BucketTest, ConditionsThatDoNotHold) {
             StatusCode::kResourceExhausted);
 }
 
-// A server that performs a write but loses its first answer.
+// A server that performs a write, but whose first answer is lost.
 struct LosesAnAnswer {
   std::mutex mutex;
-  std::string write_id;  // of the existing object
+  std::string write_id;  // the existing object's
 
   TestAnswer operator()(const TestRequest& request) {
     const std::lock_guard lock(mutex);
@@ -449,13 +449,13 @@ TEST_F(S3BucketTest, ListsAsAsked) {
   EXPECT_EQ(Requests().at(0).target,
             "/bkt/?list-type=2&encoding-type=url&prefix=p%2F&delimiter=%2F&"
             "max-keys=7&start-after=p%2Fx");
-  // Repeating the same page would never end.
+  // Without this error, repeating the same page would never end.
   EXPECT_EQ(bucket_->List({.page_token = "t/1"}).status().code(),
             StatusCode::kDataLoss);
   EXPECT_THAT(Requests().at(1).target, EndsWith("continuation-token=t%2F1"));
 }
 
-// With a server that checks the source's version, and with one that does not.
+// Tests a server that checks the source's version, and one that does not.
 TEST_F(S3BucketTest, CopiesAreOfTheWantedVersion) {
   for (const bool looks : {true, false}) {
     for (const bool is_changed : {false, true}) {
@@ -489,7 +489,7 @@ TEST_F(S3BucketTest, ErrorsWithStatus200AreErrors) {
             StatusCode::kPermissionDenied);
 }
 
-// Uploads to a server that records its requests.
+// Tests of uploads to a server that records its requests.
 class S3UploadTest : public S3BucketTest {
  protected:
   // `complete` answers the last request of an upload.
@@ -521,7 +521,7 @@ class S3UploadTest : public S3BucketTest {
     auto upload = bucket_->StartUpload("k");
     EXPECT_TRUE(upload.ok()) << upload.status().ToString();
     const std::string_view text = "part";
-    for (uint64_t i = part_count; i-- > 0;) {  // any order
+    for (uint64_t i = part_count; i-- > 0;) {  // in any order
       EXPECT_TRUE((*upload)->Part(i, {&text, 1}, i + 1 == part_count).ok());
     }
     return std::move(*upload);
@@ -549,7 +549,7 @@ TEST_F(S3UploadTest, EveryPartIsListedInOrder) {
     EXPECT_NE(at, std::string::npos) << part;
   }
   const size_t request_count = Requests().size();
-  upload.reset();  // finished: nothing to abort
+  upload.reset();  // finished, so there is nothing to abort
   EXPECT_EQ(Requests().size(), request_count);
 }
 

@@ -10,8 +10,8 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kNsInSecond = 1'000'000'000;
-// S3 refuses signatures that are 15 minutes off; smaller differences are
-// ignored.
+// Clock differences below this are ignored. S3 refuses signatures whose time is
+// off by 15 minutes.
 constexpr int64_t kSkewNsMin = 240 * kNsInSecond;
 
 bool IsTls(const HttpRequest& request) {
@@ -116,7 +116,7 @@ std::vector<Result<HttpResponse>> S3Connection::SendAll(
 bool S3Connection::MendFor(const HttpResponse& response, unsigned& done) {
   if (response.status < 300) return false;
   const S3Error error = ErrorOfResponse(response);
-  // Each remedy is tried once per request, so that a server that repeats its
+  // Each change is tried once per request, so that a server that repeats its
   // answer cannot cause an endless loop.
   const auto once = [&](Mend mend, bool helps) {
     if (!helps) return false;

@@ -1,14 +1,14 @@
-// S3Connection: signs and sends the requests of one bucket, and resends them
+// S3Connection: signs and sends the requests to one bucket, and resends them
 // where a changed request helps.
 //
-// An answer that reports a wrong region or clock contains the right one; after
-// one that reports an expired session token, new credentials are fetched. The
-// request is then sent once more, once for each reason.
+// An answer that reports a wrong region or clock contains the right one. After
+// an answer that reports an expired session token, new credentials are fetched.
+// In each case, the request is sent once more, but only once for each reason.
 //
 // Thread-safety: any thread. Ownership: a request borrows body, target and
 // cancel token for the call. Units: nanoseconds since 1970.
-// Errors: of the credentials and of HttpClient; any remaining status is an
-// answer, from which Failure makes a Status.
+// Errors: those of the credentials and of HttpClient. Any remaining HTTP status
+// is an answer, from which Failure makes a Status.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@
 
 namespace holdfast {
 
-// The connection builds the request's URL and signs it.
+// A request whose URL and signature the connection adds.
 struct S3Request : HttpRequest {
   S3Request(std::string_view action, std::string_view method,
             std::string_view key = "")
@@ -49,7 +49,7 @@ struct S3Request : HttpRequest {
 
 class S3Connection {
  public:
-  // `clock_ns` supplies the time to sign with, until the server's is known.
+  // `clock` supplies the time to sign with, until the server's time is known.
   S3Connection(S3Settings settings, CredentialSource source,
                std::shared_ptr<HttpClient> client,
                S3Credentials::Clock clock = {});
@@ -59,8 +59,8 @@ class S3Connection {
   std::vector<Result<HttpResponse>> SendAll(
       std::span<const S3Request> requests);
 
-  // For requests that are answered with XML and status 200: sends the request
-  // and parses the answer. `where` is put before the parser's error.
+  // Sends a request that is answered with XML and status 200, and parses the
+  // answer. `where` is put before the parser's error.
   template <typename Parse>
   auto Ask(const S3Request& request, const std::string& where, Parse parse)
       -> decltype(parse(std::string_view())) {
@@ -73,13 +73,13 @@ class S3Connection {
     return parsed.ok() ? std::move(parsed) : parsed.status().WithContext(where);
   }
 
-  // "s3://bucket/key".
+  // Returns "s3://bucket/key".
   std::string UrlOf(std::string_view key) const;
   Status Failure(const S3Request& request, const HttpResponse& response) const;
   Status Failure(const S3Request& request, int status,
                  const S3Error& error) const;
 
-  // The time in the last answer's Date; 0 before the first.
+  // Returns the time in the last answer's Date; 0 before the first answer.
   int64_t server_time_ns() const { return server_clock_.now_ns(); }
   std::string region() const;
   const S3Settings& settings() const { return settings_; }
@@ -92,7 +92,8 @@ class S3Connection {
   HttpRequest Build(const S3Request& request) const;
   Status Sign(HttpRequest& attempt, const std::string& region,
               const std::string& payload_hash);
-  // Whether a changed request may help. `done` records what was changed so far.
+  // Changes what the answer shows to be wrong. Returns whether the request,
+  // sent again, may then succeed. `done` records what has been changed so far.
   bool MendFor(const HttpResponse& response, unsigned& done);
   bool LearnRegion(const HttpResponse& response, const S3Error& error);
   bool LearnClock(const HttpResponse& response, const S3Error& error);

@@ -25,8 +25,8 @@ bool IsTooLargeToCopy(const HttpResponse& response, const S3Error& error) {
          error.code == "InvalidRequest";
 }
 
-// Not every server checks the source's version, and one that does gives the
-// same answer as for the target's.
+// Checks the version of the source. Not every server does so, and a server that
+// does gives the same answer as for a failed condition on the target.
 Status CheckSourceVersion(S3Connection& connection, std::string_view source,
                           const std::string& version) {
   if (version.empty()) return Status();
@@ -68,7 +68,7 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
     }
     const S3Error error = ErrorOfResponse(response);
     if (response.status == 501 && sent.kind != Condition::Kind::kNone) {
-      sent = Condition::None();  // checked before
+      sent = Condition::None();  // already checked above
       continue;
     }
     const bool is_passing = response.status == 200 && IsPassingError(error);
@@ -77,7 +77,8 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
       continue;
     }
     if (IsTooLargeToCopy(response, error)) {
-      // An error may mean "too large" or something else, so the size decides.
+      // These errors may mean "too large" or something else, so the size
+      // decides.
       HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
                           HeadObject(*connection, source));
       if (entry.byte_count > kCopiedPartBytes) {
@@ -109,8 +110,8 @@ Result<std::string> CopyObjectInParts(std::shared_ptr<S3Connection> connection,
                                       uint64_t part_bytes) {
   HF_ASSIGN_OR_RETURN(const std::unique_ptr<S3Upload> upload,
                       S3Upload::Start(connection, target));
-  // Lists only as many parts as are sent concurrently, because the size comes
-  // from the server.
+  // `parts` has only as many parts as are sent concurrently, because the size
+  // comes from the server and may be wrong.
   std::vector<S3Upload::CopiedPart> parts;
   for (uint64_t offset = 0, index = 0; offset < source.byte_count; ++index) {
     const uint64_t byte_count =

@@ -1,4 +1,4 @@
-// Copies within a bucket, made by the server.
+// Copies objects within a bucket, on the server.
 //
 // Thread-safety: any thread. Ownership: shares the connection. Units: bytes.
 // Errors: those of Bucket::Copy; DataLoss when the source changes during the
@@ -14,14 +14,14 @@
 
 namespace holdfast {
 
-// Copies in one request, or in parts if the server finds the source too large
-// (5 GiB at Amazon).
+// Copies with one request, or in parts if the server finds the source too large
+// (more than 5 GiB at Amazon).
 Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
                                std::string_view source, std::string_view target,
                                const Condition& condition,
                                const std::string& source_version);
 
-// REQUIRES: source.byte_count > 0.
+// Copies in parts. REQUIRES: source.byte_count > 0.
 Result<std::string> CopyObjectInParts(std::shared_ptr<S3Connection> connection,
                                       const ObjectEntry& source,
                                       std::string_view target,

@@ -21,7 +21,7 @@ CredentialSource FixedSource(AwsCredentials credentials) {
   };
 }
 
-// The profiles visited so far, so that a cycle is detected.
+// The profiles visited so far, to detect a cycle.
 using ProfileNames = std::set<std::string, std::less<>>;
 
 // Builds the source of one profile and of the profiles that it depends on.
@@ -30,7 +30,7 @@ class ProfileSources {
   ProfileSources(const AwsConfig& config, std::shared_ptr<HttpClient> client)
       : config_(config), client_(std::move(client)) {}
 
-  // Null if the profile has no credentials.
+  // Returns the profile's source; null if the profile has no credentials.
   Result<CredentialSource> Find(const std::string& name) {
     if (config_.Profile(name, "role_arn")) return AssumedRole(name);
     return WithoutRole(name);
@@ -57,8 +57,8 @@ class ProfileSources {
         config_.Profile(name, "sso_start_url")) {
       return PermissionDeniedError(
           "profile " + name +
-          " signs in by SSO, which holdfast does not speak: run `aws configure "
-          "export-credentials --profile " +
+          " signs in by SSO, which holdfast does not support: run `aws "
+          "configure export-credentials --profile " +
           name +
           " --format env`, or make it the credential_process of a profile");
     }
@@ -106,7 +106,7 @@ class ProfileSources {
     });
   }
 
-  // The credentials with which the role is requested.
+  // Returns the source of the credentials with which the role is requested.
   Result<CredentialSource> BaseOf(const std::string& name) {
     const auto source_profile = config_.Profile(name, "source_profile");
     const auto named_source = config_.Profile(name, "credential_source");
@@ -120,7 +120,7 @@ class ProfileSources {
       if (!config_.HasProfile(from)) {
         return Wrong(name, "its source_profile " + from + " does not exist");
       }
-      // A profile may name itself as its source, which means its own keys.
+      // A profile may name itself as its source. It then uses its own keys.
       HF_ASSIGN_OR_RETURN(CredentialSource source,
                           from == name ? WithoutRole(name) : Find(from));
       if (source) return source;
@@ -193,7 +193,7 @@ class ProfileSources {
   ProfileNames visited_;
 };
 
-// Null when the variables are not set.
+// Returns the keys in the environment variables; null if they are not set.
 Result<CredentialSource> EnvironmentKeys(const AwsConfig& config) {
   AwsCredentials own{{config.Variable("AWS_ACCESS_KEY_ID"),
                       config.Variable("AWS_SECRET_ACCESS_KEY"),
@@ -208,7 +208,7 @@ Result<CredentialSource> EnvironmentKeys(const AwsConfig& config) {
   return FixedSource(std::move(own));
 }
 
-// The service that is named in the environment of this machine or container.
+// Returns the service that this machine's or container's environment names.
 CredentialSource ServiceSource(const AwsConfig& config,
                                const std::shared_ptr<HttpClient>& client) {
   const Environment environment = config.environment;
@@ -252,7 +252,7 @@ Status NoneFound(const AwsConfig& config, const std::string& metadata) {
 
 std::string AwsCredentials::key_id_tail() const {
   const std::string& id = keys.access_key_id;
-  // Shows less than half of a short id.
+  // At most a third of a short id is shown.
   const size_t char_count = std::min<size_t>(4, id.size() / 3);
   return id.substr(id.size() - char_count);
 }

@@ -1,18 +1,19 @@
 // S3Credentials: keys to sign with, found where Amazon's tools look, and kept
 // fresh.
 //
-// The order: anonymous; the environment (unless a profile is requested by
-// option); the profile (assumed role, web identity, static keys,
+// The sources are, in this order: anonymous; the environment (unless an option
+// names a profile); the profile (assumed role, web identity, static keys,
 // credential_process); AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN; the
 // container's endpoint; the instance's metadata service, version 2. The first
-// configured source is used, and if it fails, its failure is returned. SSO is
-// refused by name.
+// configured source is used, and if it fails, its failure is returned. A
+// profile with SSO is refused with an explanation.
 //
-// Some minutes before keys expire, one thread fetches new ones while others
-// continue with the old ones; when hardly any time is left, all threads wait.
+// Some minutes before keys expire, one thread fetches new ones while other
+// threads continue with the old ones. When hardly any time is left, all threads
+// wait.
 // Thread-safety: any thread. Units: nanoseconds since 1970.
-// Errors: PermissionDenied (none found, and the message lists the places tried;
-// refused; SSO), InvalidArgument (files that contradict themselves),
+// Errors: PermissionDenied (refused; SSO; no credentials found, and the message
+// lists the places tried), InvalidArgument (files that contradict themselves),
 // Unavailable (a service that does not answer). No message contains a secret, a
 // token or a service's answer.
 #pragma once
@@ -36,18 +37,18 @@ namespace holdfast {
 struct AwsCredentials {
   AwsKeys keys;            // empty: anonymous
   int64_t expires_ns = 0;  // 0: never
-  std::string source;      // where they were found, for display
+  std::string source;      // where the keys were found, for display
 
   bool is_anonymous() const { return keys.access_key_id.empty(); }
-  // The last 4 characters of the key id, or fewer if it is short.
+  // Returns the last 4 characters of the key id, or fewer if it is short.
   std::string key_id_tail() const;
 };
 
 // One source of credentials; may wait for the network.
 using CredentialSource = std::function<Result<AwsCredentials>()>;
 
-// The source that the configuration selects. No I/O except reading the shared
-// files.
+// Returns the source that the configuration selects. Does no I/O except reading
+// the shared files.
 Result<CredentialSource> FindCredentialSource(
     const AwsConfig& config, bool anonymous,
     const std::shared_ptr<HttpClient>& client);

@@ -31,7 +31,7 @@ std::string SavedFile(const std::string& name, const std::string& text) {
   return path;
 }
 
-// Finds credentials in its own environment.
+// Finds credentials in an environment of its own.
 class FindCredentialsTest : public testing::Test {
  protected:
   Result<AwsCredentials> Find(const std::string& profile = "",
@@ -92,7 +92,8 @@ TEST_F(FindCredentialsTest, TheUsualOrder) {
   EXPECT_THAT(KeyIdOf(), HasSubstr("AWS_SECRET_ACCESS_KEY is not"));
   variables_["AWS_SECRET_ACCESS_KEY"] = "s";
   EXPECT_EQ(KeyIdOf(), "VARIABLE");
-  // A profile from a variable does not hide them; one from an option does.
+  // A profile from a variable does not hide the variables' keys; a profile from
+  // an option does.
   variables_["AWS_PROFILE"] = "other";
   EXPECT_EQ(KeyIdOf(), "VARIABLE");
   EXPECT_EQ(KeyIdOf("other"), "OTHER");
@@ -209,7 +210,7 @@ TEST_F(FindCredentialsTest, ContainersAreAskedWithTheirToken) {
   EXPECT_EQ(server.requests().at(0).target, "/creds?a=b");
   EXPECT_EQ(FindHeader(server.requests().at(0).headers, "authorization"),
             "from-variable");
-  // The file is read each time, because it changes.
+  // The file is read each time, because it may change.
   variables_["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] =
       SavedFile("container-token", "from-file");
   ASSERT_EQ(KeyIdOf(), "ASIAJSON");
@@ -313,7 +314,7 @@ TEST(AwsCredentialsTest, LittleIsToldOfKeyIds) {
   EXPECT_EQ(tail(""), "");
 }
 
-// Counts its calls; each call returns keys that are valid for an hour.
+// Counts its calls. Each call returns keys that are valid for an hour.
 struct CountingSource {
   std::atomic<int64_t> now_ns{kMinuteNs};
   std::atomic<int> calls{0};
@@ -343,7 +344,7 @@ TEST(S3CredentialsTest, AreRenewedBeforeTheyExpire) {
   counting.now_ns += 2 * kMinuteNs;
   EXPECT_EQ((*credentials.Get())->keys.access_key_id, "K2");
   EXPECT_EQ(credentials.Current()->keys.access_key_id, "K2");
-  // While the old keys are valid, a failed renewal is ignored; and it is not
+  // While the old keys are valid, a failed renewal is ignored, and it is not
   // retried immediately.
   counting.fails = true;
   counting.now_ns += 51 * kMinuteNs;

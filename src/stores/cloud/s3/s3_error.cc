@@ -46,7 +46,7 @@ constexpr auto kMeanings = std::to_array<CodeMeaning>({
      "the clock of this machine is wrong: set it"},
     {"PreconditionFailed", StatusCode::kFailedPrecondition, ""},
     {"ConditionalRequestConflict", StatusCode::kFailedPrecondition,
-     "another write of the same object came between"},
+     "another write of the same object intervened"},
     {"PermanentRedirect", StatusCode::kFailedPrecondition,
      "the bucket is at another endpoint: set its region (AWS_REGION)"},
     {"TemporaryRedirect", StatusCode::kUnavailable,
@@ -132,7 +132,7 @@ bool Holds(std::string_view text, const std::string& secret) {
   return !secret.empty() && text.find(secret) != std::string_view::npos;
 }
 
-// A server's message, made safe for our messages.
+// Returns a server's message, made safe to show.
 std::string ServerText(std::string_view text,
                        const AwsCredentials* credentials) {
   // Some servers repeat the signed string, or parts of it.

@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-// The error that an answer of any status reports: that of its body, with the
-// request id of its headers if the body has none.
+// Returns the error in the answer's body, with any status. If the body has no
+// request id, it is taken from the headers.
 S3Error ErrorOfResponse(const HttpResponse& response);
 
 struct S3Attempt {
@@ -26,12 +26,13 @@ struct S3Attempt {
   std::string region;
 };
 
-// "s3://b/k: reading: AccessDenied (status 403): Access Denied: … (credentials:
-// environment (AWS_ACCESS_KEY_ID), key …WXYZ; request id …)". The server's
-// message is cut at 300 bytes, and left out if it repeats a secret.
+// Returns a Status like "s3://b/k: reading: AccessDenied (status 403): Access
+// Denied: … (credentials: environment (AWS_ACCESS_KEY_ID), key …WXYZ; request
+// id …)". The server's message is cut off at 300 bytes, and left out if it
+// repeats a secret.
 Status S3Failure(const S3Attempt& attempt, int status, const S3Error& error);
 
-// "environment (AWS_ACCESS_KEY_ID), key …WXYZ".
+// Returns "environment (AWS_ACCESS_KEY_ID), key …WXYZ", for example.
 std::string CredentialsText(const AwsCredentials& credentials);
 
 }  // namespace holdfast

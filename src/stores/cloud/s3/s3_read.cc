@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// The most that a read without a target may return.
+// The maximum size of a read without a target.
 constexpr uint64_t kReadBytesMax = 64 << 20;
 constexpr uint64_t kErrorBytesMax = 64 << 10;
 
@@ -24,7 +24,8 @@ ObjectEntry EntryOfAnswer(std::string_view key, const HttpResponse& answer,
   return entry;
 }
 
-// Answers to HEAD have only a status. Reading one byte reveals the reason.
+// Returns why a HEAD request failed. Its answer has only a status; reading one
+// byte reveals the reason.
 Status WhyNot(S3Connection& connection, const S3Request& head,
               const HttpResponse& answer) {
   S3Request request(head.action, "GET", head.key);
@@ -86,7 +87,7 @@ class S3Reads final : public RangeServer {
     // The client refuses a body only if it is too long.
     if (!is_open_end || status.code() != StatusCode::kDataLoss) return status;
     return ResourceExhaustedError(UrlOf(request.key) +
-                                  ": more than 64 MiB asked for at once");
+                                  ": more than 64 MiB requested at once");
   }
 
   Result<ObjectEntry> HeadOf(std::string_view key) override {

@@ -1,7 +1,7 @@
-// Reads objects of S3: ranges, complete objects, metadata.
+// Reads objects in S3: ranges, complete objects, metadata.
 //
 // Thread-safety: any thread. Ownership: borrows the connection. Units: bytes;
-// nanoseconds since 1970. Errors: of stores/cloud/bucket.h.
+// nanoseconds since 1970. Errors: those of stores/cloud/bucket.h.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ namespace holdfast {
 
 Result<ObjectEntry> HeadObject(S3Connection& connection, std::string_view key);
 
-// A complete object of up to 64 MiB takes one request.
+// Reads ranges. A complete object of up to 64 MiB takes one request.
 std::vector<Result<GetResult>> GetObjects(S3Connection& connection,
                                           std::span<const GetRequest> requests,
                                           const CancelToken* cancel);

@@ -12,7 +12,7 @@ bool IsLowerOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-// Accepts every bucket name that some server accepts in a path.
+// Accepts every bucket name that any server accepts in a path.
 Status CheckBucketName(const std::string& bucket) {
   if (bucket.starts_with("arn:")) {
     return UnimplementedError("s3://" + bucket +
@@ -37,8 +37,8 @@ Status CheckBucketName(const std::string& bucket) {
   return {};
 }
 
-// True when the bucket's name may be part of a host name, also under TLS, where
-// the '*' of a certificate does not match a dot.
+// Returns true if the bucket's name may be part of a host name, even with TLS,
+// where the '*' of a certificate does not match a dot.
 bool FitsHostName(std::string_view bucket) {
   return bucket.size() <= 63 && IsLowerOrDigit(bucket.front()) &&
          IsLowerOrDigit(bucket.back()) &&

@@ -30,12 +30,13 @@ Result<S3Settings> MakeS3Settings(const std::string& bucket,
                                   const RemoteOptions& options,
                                   const AwsConfig& config);
 
-// "https://s3.eu-west-1.amazonaws.com", or the endpoint that is set.
+// Returns "https://s3.eu-west-1.amazonaws.com", or the endpoint that is set.
 std::string EndpointUrl(const S3Settings& settings, std::string_view region);
-// The part of the URL before "/key", with the bucket in the host or the path.
+// Returns the part of the URL before "/key", with the bucket in the host or the
+// path.
 std::string BucketUrl(const S3Settings& settings, std::string_view region);
 
-// "amazonaws.com", or "amazonaws.com.cn" for China's regions.
+// Returns "amazonaws.com", or "amazonaws.com.cn" for China's regions.
 std::string AmazonDomain(std::string_view region);
 
 }  // namespace holdfast

@@ -27,7 +27,7 @@ class S3SettingsTest : public testing::Test {
     config.config = config_;
     return MakeS3Settings(bucket, options_, config);
   }
-  // The URL of the bucket's objects.
+  // Returns the URL of the bucket's objects.
   std::string UrlOf(const std::string& bucket) {
     const auto settings = Make(bucket);
     return settings.ok() ? BucketUrl(*settings, settings->region)
@@ -43,7 +43,7 @@ TEST_F(S3SettingsTest, AmazonsHosts) {
   EXPECT_EQ(UrlOf("my-bucket"), "https://my-bucket.s3.us-east-1.amazonaws.com");
   options_.region = "eu-west-1";
   EXPECT_EQ(UrlOf("my-bucket"), "https://my-bucket.s3.eu-west-1.amazonaws.com");
-  // A wildcard certificate does not cover two dots.
+  // A wildcard certificate does not cover a bucket name with a dot.
   EXPECT_EQ(UrlOf("my.bucket"), "https://s3.eu-west-1.amazonaws.com/my.bucket");
   EXPECT_EQ(UrlOf("My_Bucket"), "https://s3.eu-west-1.amazonaws.com/My_Bucket");
   options_.region = "cn-north-1";
@@ -131,7 +131,7 @@ TEST(S3ErrorTest, CodesSayWhatToDo) {
       {503, "SlowDown", StatusCode::kUnavailable, "fewer requests"},
       {412, "PreconditionFailed", StatusCode::kFailedPrecondition, "412"},
       {409, "ConditionalRequestConflict", StatusCode::kFailedPrecondition,
-       "came between"},
+       "intervened"},
       {403, "InvalidObjectState", StatusCode::kFailedPrecondition, "archived"},
       {416, "InvalidRange", StatusCode::kOutOfRange, "end"},
       {403, "KMS.DisabledException", StatusCode::kPermissionDenied, "encrypts"},

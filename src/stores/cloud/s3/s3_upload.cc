@@ -17,7 +17,7 @@ constexpr uint64_t kPartCountAStep = 120;
 constexpr int kCompleteAttemptMax = 5;
 // The server may assemble 5 TiB, or copy a part, before it answers.
 constexpr std::chrono::minutes kLongDeadline{60};
-// A destructor waits for this request.
+// An abort has a short deadline, because a destructor waits for it.
 constexpr std::chrono::seconds kAbortDeadline{30};
 
 }  // namespace
@@ -110,7 +110,7 @@ Status S3Upload::CopyParts(std::string_view source,
       return PartFailure(requests[i], *answers[i]);
     }
     auto etag = ParseResultETag(xml);
-    // Ceph's answer cannot be parsed; the list of parts has the ETag.
+    // Ceph's answer cannot be parsed, but the list of parts has the ETag.
     if (!etag.ok()) etag = ListedETag(static_cast<int>(parts[i].index + 1));
     HF_RETURN_IF_ERROR(etag.status());
     const std::lock_guard lock(mutex_);
@@ -189,7 +189,7 @@ Result<std::string> S3Upload::Complete(const std::vector<std::string>& etags,
     }
     was_sent_before |= attempt > 0 || response.attempt_count > 1;
     const S3Error error = ErrorOfResponse(response);
-    // A previous answer was lost: the upload no longer exists because it was
+    // If a previous answer was lost, the upload no longer exists because it was
     // completed.
     const bool is_gone = error.code == "NoSuchUpload" || response.status == 404;
     const bool has_failed = IsFailedCondition(sent, response.status, error);
@@ -199,7 +199,7 @@ Result<std::string> S3Upload::Complete(const std::vector<std::string>& etags,
     }
     const bool has_attempts = attempt + 1 < kCompleteAttemptMax;
     if (response.status == 501 && sent.kind != Condition::Kind::kNone) {
-      sent = Condition::None();  // checked before
+      sent = Condition::None();  // already checked by Finish
     } else if (has_attempts &&
                (IsWriteConflict(response.status, error) ||
                 (response.status == 200 && IsPassingError(error)))) {

@@ -1,12 +1,13 @@
-// S3Upload: an object uploaded in parts, any number concurrently, in any order.
+// S3Upload: an object uploaded in parts, in any order and any number of them
+// concurrently.
 //
-// Finish lists every part, as Ceph requires; its condition is checked before,
-// and also sent for servers that honour it. An unfinished upload is aborted on
-// destruction.
+// Finish names every part, as Ceph requires. It checks its condition first, and
+// also sends the condition, for servers that honor it. An unfinished upload is
+// aborted on destruction.
 // Thread-safety: Part from any thread; Finish and Abort once, after all parts
-// returned. Ownership: shares the connection. Units: bytes.
-// Errors: those of Upload; FailedPrecondition also when the upload was aborted
-// by another client.
+// have returned. Ownership: shares the connection. Units: bytes.
+// Errors: those of Upload; FailedPrecondition also if another client has
+// aborted the upload.
 #pragma once
 
 #include <map>
@@ -24,8 +25,9 @@ namespace holdfast {
 inline constexpr uint64_t kS3PartCountMax = 10'000;
 inline constexpr uint64_t kS3PartBytesMin = 16 << 20;
 
-// Size of the i-th part, from 0. The first 1000 have the same size, for servers
-// that require that; then sizes grow, so that 10,000 parts hold 5 TiB.
+// Returns the size of the part with this index, which counts from 0. The first
+// 1000 parts have the same size, for servers that require that. Then the sizes
+// grow, so that 10,000 parts hold 5 TiB.
 uint64_t S3PartBytes(uint64_t index);
 
 class S3Upload : public Upload {
@@ -36,7 +38,7 @@ class S3Upload : public Upload {
 
   Status Part(uint64_t index, std::span<const std::string_view> pieces,
               bool is_last) override;
-  // Parts that the server copies from another object, concurrently.
+  // A part that the server copies from another object.
   struct CopiedPart {
     uint64_t index = 0;
     uint64_t offset = 0, byte_count = 0;
@@ -65,7 +67,7 @@ class S3Upload : public Upload {
   std::map<uint64_t, std::string> etags_;  // by index; guarded by mutex_
 };
 
-// Ends an upload on the server; it may have ended already.
+// Aborts an upload on the server. Ok if it has ended already.
 Status AbortS3Upload(S3Connection& connection, const std::string& key,
                      const std::string& upload_id);
 

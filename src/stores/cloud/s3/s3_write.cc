@@ -14,7 +14,8 @@ namespace holdfast {
 namespace {
 
 constexpr char kWriteIdHeader[] = "x-amz-meta-holdfast-write";
-// The number of conflicts with other writes before the caller gets an error.
+// The number of attempts that may conflict with other writes before the caller
+// gets an error.
 constexpr int kConflictAttemptMax = 4;
 
 Result<std::string> VersionOfWrite(S3Connection& connection,
@@ -155,7 +156,7 @@ Status JudgeDelete(const S3Connection& connection, const S3Request& request,
   if (response->status >= 200 && response->status < 300) return {};
   const S3Error error = ErrorOfResponse(*response);
   const bool is_gone = response->status == 404 && error.code != "NoSuchBucket";
-  // The object is missing, as wanted, or the answer to the first attempt was
+  // The object is missing, as wanted, or the answer to our first attempt was
   // lost.
   if (is_gone && (condition.kind == Condition::Kind::kNone ||
                   response->attempt_count > 1)) {

@@ -1,9 +1,9 @@
-// Conditional writes, and telling our own write from another client's.
+// Conditional writes, which distinguish our own write from another client's.
 //
-// A request whose answer was lost is sent again; its condition then fails
-// because the first attempt succeeded. So every conditional write carries an id
-// as metadata (x-amz-meta-holdfast-write) that identifies it, even if a rival
-// writes the very same bytes.
+// A request whose answer was lost is sent again, and its condition then fails
+// because the first attempt succeeded. Every conditional write therefore
+// carries an id as metadata (x-amz-meta-holdfast-write). The id identifies the
+// write even if a rival writes the very same bytes.
 //
 // Thread-safety: any thread. Units: none. Errors: those of Bucket.
 #pragma once
@@ -19,28 +19,28 @@
 
 namespace holdfast {
 
-// `id` must be used only once.
+// Adds the id of a write, which must be used only once.
 void AddWriteId(const std::string& id, HttpHeaders& headers);
-// If-None-Match: * or If-Match: <version>, without quotes: Ceph accepts only
-// this form, Amazon both.
+// Adds "If-None-Match: *" or "If-Match: <version>". The version has no quotes:
+// Ceph accepts only this form, Amazon accepts both.
 void AddCondition(const Condition& condition, HttpHeaders& headers);
 
-// Whether the condition did not hold: 412; 409 if another write came between;
-// 404 if the object had to exist.
+// Returns whether the answer means that the condition did not hold: 412; 409 if
+// another write intervened; 404 if the object had to exist.
 bool IsFailedCondition(const Condition& condition, int status,
                        const S3Error& error);
-// 409: this write and another arrived at the same time, and it is unknown which
-// won.
+// Returns true for a 409 that means that this write and another arrived at the
+// same time, and that it is unknown which one won.
 bool IsWriteConflict(int status, const S3Error& error);
 
 Status FailedCondition(const std::string& url, const Condition& condition);
 
-// The version of the object if it was written with that id.
+// Returns the version of the object if the write with this id made it.
 std::optional<std::string> FindOwnWrite(S3Connection& connection,
                                         std::string_view key,
                                         const std::string& id);
 
-// Checks the object, and returns FailedPrecondition if the condition does not
+// Looks up the object, and returns FailedPrecondition if the condition does not
 // hold now. For requests whose conditions some servers ignore.
 Status CheckCondition(S3Connection& connection, std::string_view key,
                       const Condition& condition);
@@ -56,9 +56,9 @@ Status JudgeDelete(const S3Connection& connection, const S3Request& request,
                    const Result<HttpResponse>& response,
                    const Condition& condition);
 
-// Whether an error that came with status 200 may be temporary.
+// Returns whether an error that came with status 200 may be temporary.
 bool IsPassingError(const S3Error& error);
-// Waits, longer with each attempt, counted from 0.
+// Waits before an attempt, longer each time. `attempt` counts from 0.
 void WaitBeforeAttempt(int attempt);
 
 }  // namespace holdfast

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// White space is kept if a key consists only of it.
+// These keep the white space of a key that has nothing else.
 constexpr unsigned kXmlParseOptions =
     pugi::parse_default | pugi::parse_ws_pcdata_single;
 
@@ -20,11 +20,11 @@ Status NotTheXmlOf(std::string_view what, std::string_view why) {
                        ": " + std::string(why));
 }
 
-// The root element, if it has the given name.
+// Returns the root element, which must have the given name.
 Result<pugi::xml_node> LoadXml(std::string_view xml, std::string_view root_name,
                                pugi::xml_document& document) {
-  // No DOCTYPE is kept, so there are no entities to expand. Neither the parser
-  // nor the code below recurses, however deep the nesting.
+  // The parser ignores a DOCTYPE, so there are no entities to expand. Neither
+  // the parser nor the code below recurses, no matter how deep the nesting is.
   const pugi::xml_parse_result parsed = document.load_buffer(
       xml.data(), xml.size(), kXmlParseOptions, pugi::encoding_utf8);
   if (!parsed) {
@@ -51,7 +51,7 @@ Result<uint64_t> ParseSize(std::string_view text, std::string_view what) {
   return *number;
 }
 
-// encoding-type=url: %XX, and '+' for a space.
+// Decodes encoding-type=url: %XX, and '+' for a space.
 std::string Unescape(std::string text) {
   std::replace(text.begin(), text.end(), '+', ' ');
   return PercentDecoded(text);
@@ -122,7 +122,7 @@ Result<ListPage> ParseListPage(std::string_view xml) {
   for (const pugi::xml_node& node : root.children("CommonPrefixes")) {
     page.prefixes.push_back(key_of(node, "Prefix"));
   }
-  // Bucket guarantees byte order; Amazon's answers have it already.
+  // Bucket guarantees byte order. Amazon's answers are already in this order.
   std::sort(page.objects.begin(), page.objects.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
   std::sort(page.prefixes.begin(), page.prefixes.end());
@@ -130,7 +130,7 @@ Result<ListPage> ParseListPage(std::string_view xml) {
     page.next_page_token = ChildText(root, "NextContinuationToken");
     if (page.next_page_token.empty()) {
       return NotTheXmlOf("ListBucketResult",
-                         "more is said to come, without a token to ask for it");
+                         "it is truncated, but has no token for the rest");
     }
   }
   return page;
@@ -222,7 +222,7 @@ Result<UploadsPage> ParseUploadsPage(std::string_view xml) {
     page.next_upload_id = ChildText(root, "NextUploadIdMarker");
     if (page.next_key.empty()) {
       return NotTheXmlOf("ListMultipartUploadsResult",
-                         "more is said to come, without a marker");
+                         "it is truncated, but has no marker");
     }
   }
   return page;
@@ -255,8 +255,8 @@ Result<StsKeys> ParseStsKeys(std::string_view xml) {
                             pugi::encoding_utf8)) {
     return NotTheXmlOf("STS", "it cannot be parsed");
   }
-  // <AssumeRoleResponse><AssumeRoleResult><Credentials>, or the names for
-  // AssumeRoleWithWebIdentity.
+  // The path is <AssumeRoleResponse><AssumeRoleResult><Credentials>, or the
+  // same with the names of AssumeRoleWithWebIdentity.
   for (const pugi::xml_node& result : document.document_element().children()) {
     const pugi::xml_node node = result.child("Credentials");
     if (!node) continue;
@@ -299,7 +299,7 @@ bool CanBeInXml(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const char32_t c = DecodeUtf8(text, at);
     // XML 1.0 allows three control characters, but some servers lose even
-    // those.
+    // these.
     if (c == kBadCodePoint || c < 0x20 || c == 0x7f || c == 0xfffe ||
         c == 0xffff) {
       return false;

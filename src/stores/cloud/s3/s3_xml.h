@@ -1,10 +1,12 @@
-// The XML that S3 and STS answer with, and the XML that is sent to S3.
+// Parses the XML that S3 and STS answer with, and writes the XML that is sent
+// to S3.
 //
-// Parsers read the bytes of a server that may be wrong or hostile: they use at
-// most some ten times the answer's size in memory, allow any depth of nesting,
-// refuse numbers that do not fit, and expand no entities beyond XML's own five.
+// The parsers read the bytes of a server that may be wrong or hostile. They use
+// about ten times the answer's size in memory at most, allow any depth of
+// nesting, refuse numbers that do not fit, and expand no entities beyond XML's
+// own five.
 // Thread-safety: pure functions. Units: bytes; nanoseconds since 1970.
-// Errors: DataLoss "not the XML of ...": the caller adds the URL.
+// Errors: DataLoss "not the XML of ..."; the caller adds the URL.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,8 @@
 
 namespace holdfast {
 
-// ListObjectsV2. Keys are unescaped if the answer says that they are escaped.
+// Parses the answer to ListObjectsV2. Keys are unescaped if the answer says
+// that they are escaped.
 Result<ListPage> ParseListPage(std::string_view xml);
 
 struct S3Error {
@@ -30,17 +33,17 @@ struct S3Error {
   std::string region;    // from AuthorizationHeaderMalformed
   std::string endpoint;  // from PermanentRedirect
 };
-// Never fails: a text other than an error document gives an empty S3Error. Also
-// understands STS's <ErrorResponse><Error>.
+// Parses an error. Never fails: text that is not an error document gives an
+// empty S3Error. Also understands STS's <ErrorResponse><Error>.
 S3Error ParseS3Error(std::string_view xml);
-// Whether the document's root is <Error>, which S3 may send even with status
-// 200.
+// Returns whether the document's root is <Error>, which S3 may send even with
+// status 200.
 bool IsErrorDocument(std::string_view xml);
 
-// InitiateMultipartUpload.
+// Parses the answer to CreateMultipartUpload.
 Result<std::string> ParseUploadId(std::string_view xml);
-// The ETag of CompleteMultipartUpload, CopyObject or UploadPartCopy, unquoted;
-// NotFound if the document has none.
+// Returns the ETag in the answer to CompleteMultipartUpload, CopyObject or
+// UploadPartCopy, unquoted. NotFound if the document has none.
 Result<std::string> ParseResultETag(std::string_view xml);
 
 struct DeleteFailure {
@@ -50,13 +53,13 @@ Result<std::vector<DeleteFailure>> ParseDeleteResult(std::string_view xml);
 
 struct UploadsPage {
   std::vector<UnfinishedUpload> uploads;
-  std::string next_key, next_upload_id;  // markers; both "": the last page
+  std::string next_key, next_upload_id;  // markers; "" on the last page
 };
 Result<UploadsPage> ParseUploadsPage(std::string_view xml);
 
 struct PartsPage {
-  std::vector<std::pair<int, std::string>> parts;  // number from 1, ETag
-  std::string next_marker;                         // "": the last page
+  std::vector<std::pair<int, std::string>> parts;  // number (from 1) and ETag
+  std::string next_marker;                         // "" on the last page
 };
 Result<PartsPage> ParsePartsPage(std::string_view xml);
 
@@ -64,16 +67,18 @@ struct StsKeys {
   std::string access_key_id, secret_access_key, session_token;
   int64_t expires_ns = 0;  // 0: not reported
 };
-// AssumeRole and AssumeRoleWithWebIdentity.
+// Parses the answer to AssumeRole and AssumeRoleWithWebIdentity.
 Result<StsKeys> ParseStsKeys(std::string_view xml);
 
-// Documents that are sent. Keys must be CanBeInXml.
+// These make the documents that are sent. Keys must satisfy CanBeInXml.
 std::string CompleteXml(std::span<const std::string> etags);
 std::string DeleteXml(std::span<const std::string> keys);
-// Valid UTF-8 without the characters that XML 1.0 cannot represent.
+// Returns true for valid UTF-8 without the characters that XML 1.0 cannot
+// represent.
 bool CanBeInXml(std::string_view text);
 
-// Removes the quotes, a "W/" prefix, spaces and control characters.
+// Returns the ETag without quotes, a "W/" prefix, spaces and control
+// characters.
 std::string UnquoteETag(std::string_view etag);
 
 }  // namespace holdfast

@@ -209,7 +209,7 @@ TEST(S3XmlTest, ETagsHaveNoQuotes) {
   EXPECT_EQ(UnquoteETag("\"a-1\""), "a-1");
   EXPECT_EQ(UnquoteETag("W/\"a\""), "a");
   EXPECT_EQ(UnquoteETag("a"), "a");
-  // A tag that is sent in a header must not end it.
+  // An ETag is sent in a header, and must not end the header.
   EXPECT_EQ(UnquoteETag("\"a\r\nX: y\""), "aX:y");
 }
 

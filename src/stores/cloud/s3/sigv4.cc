@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Removes spaces at the ends, and reduces each run of spaces to one.
+// Removes spaces at both ends, and reduces each run of spaces to one.
 std::string TrimmedValue(std::string_view value) {
   std::string trimmed;
   for (const char c : value) {
@@ -29,7 +29,8 @@ std::string TrimmedValue(std::string_view value) {
   return trimmed;
 }
 
-// Headers that the connection sets, or that change on the way, are not signed.
+// Returns false for headers that the connection sets or that change on the way.
+// They are not signed.
 bool IsSignedHeader(std::string_view lower_name) {
   return lower_name != "authorization" && lower_name != "connection" &&
          lower_name != "content-length" && lower_name != "expect" &&
@@ -56,7 +57,7 @@ Result<UrlParts> SplitUrl(std::string_view url) {
   return parts;
 }
 
-// `key=value` of every parameter, sorted by key and value.
+// Returns `key=value` for every parameter, sorted by key and value.
 std::string CanonicalQuery(std::string_view query) {
   std::vector<std::pair<std::string, std::string>> parameters;
   while (!query.empty()) {

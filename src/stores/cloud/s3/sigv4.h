@@ -1,11 +1,11 @@
-// Amazon's Signature Version 4 in the Authorization header, in the form that S3
-// requires: the path is signed exactly as it appears in the URL.
+// Signs requests with Amazon's Signature Version 4 in the Authorization header.
+// As S3 requires, the path is signed exactly as it appears in the URL.
 //
 // Thread-safety: functions are pure; a SigningKeyCache may be used by any
 // thread. Ownership: everything is copied or borrowed for the call. Units:
 // seconds since 1970.
-// Errors: InvalidArgument (a malformed URL), Internal (an OpenSSL failure).
-// Secrets appear in no message.
+// Errors: InvalidArgument (a malformed URL), Internal (an OpenSSL failure). No
+// message contains a secret.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ struct AwsKeys {
   std::string session_token;  // "": none
 };
 
-// Replaces the payload's hash where TLS already protects the body.
+// Stands in for the payload's hash if TLS already protects the body.
 inline constexpr std::string_view kUnsignedPayload = "UNSIGNED-PAYLOAD";
 
-// Lower-case hex of the SHA-256 of the concatenated pieces.
+// Returns the SHA-256 of the concatenated pieces in lower-case hex.
 std::string Sha256Hex(std::span<const std::string_view> pieces);
 std::string Sha256Hex(std::string_view text);
 
@@ -43,9 +43,10 @@ struct SigningScope {
 // Formats seconds since 1970 as "20260102T030405Z".
 std::string AmzDate(int64_t seconds);
 
-// The canonical request of the algorithm. It covers Host and all headers except
-// those that proxies own (Connection, Content-Length, Expect,
-// Transfer-Encoding, User-Agent). `signed_headers` receives their names.
+// Returns the algorithm's canonical request. It covers Host and all headers
+// except those that proxies change (Connection, Content-Length, Expect,
+// Transfer-Encoding, User-Agent). `signed_headers` receives the covered
+// headers' names.
 Result<std::string> CanonicalRequest(const HttpRequest& request,
                                      std::string_view payload_hash,
                                      std::string* signed_headers);
@@ -53,7 +54,8 @@ Result<std::string> CanonicalRequest(const HttpRequest& request,
 // Remembers the last derived key, which is valid for a day.
 class SigningKeyCache {
  public:
-  // 32 bytes for the given day ("20260102"), region, service and secret.
+  // Returns the 32-byte key for the given day ("20260102"), region, service and
+  // secret.
   std::string Get(const AwsKeys& keys, std::string_view day,
                   const SigningScope& scope);
 
@@ -63,8 +65,8 @@ class SigningKeyCache {
   std::string key_;
 };
 
-// Adds X-Amz-Date, X-Amz-Content-Sha256 (for s3), X-Amz-Security-Token and
-// Authorization; existing ones are replaced.
+// Adds the headers X-Amz-Date, X-Amz-Content-Sha256 (for s3),
+// X-Amz-Security-Token and Authorization. Existing ones are replaced.
 Status SignV4(const AwsKeys& keys, const SigningScope& scope,
               std::string_view payload_hash, SigningKeyCache& cache,
               HttpRequest& request);

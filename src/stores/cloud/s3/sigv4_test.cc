@@ -28,7 +28,8 @@ std::string Header(const HttpRequest& request, std::string_view name) {
   return std::string(FindHeader(request.headers, name).value_or("none"));
 }
 
-// The cases that Amazon publishes as a test suite; its service is "service".
+// Returns the signature of a case in Amazon's published test suite, whose
+// service is "service".
 std::string SuiteSignature(const std::string& method, const std::string& query,
                            HttpHeaders headers = {}) {
   HttpRequest request;
@@ -59,7 +60,7 @@ TEST(SigV4Test, AmazonsSuite) {
           "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"));
 }
 
-// The examples of S3's own guide.
+// Makes the request of an example in S3's own guide.
 HttpRequest GuideRequest(const std::string& method, const std::string& target,
                          HttpHeaders headers, std::string_view body) {
   HttpRequest request;

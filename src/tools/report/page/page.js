@@ -1,5 +1,5 @@
 "use strict";
-// Everything of the checkpoint reaches the page as text (textContent), never as
+// All data of the checkpoint are inserted as text (textContent), never as
 // markup. Nodes: modules [key, children], leaves [key, kind, ...]; see
 // src/tools/report/report_data.h.
 (() => {
@@ -28,7 +28,7 @@ const draw = (tag, attributes, text) => {
   return element;
 };
 
-// ---- Numbers as texts.
+// ---- Numbers as text.
 const scaled = (number, units, step) => {
   let unit = 0;
   while (number >= step && unit + 1 < units.length) { number /= step; ++unit; }
@@ -87,7 +87,7 @@ const rms = (node) => {
   return sum.elements ? Math.sqrt(sum.squares / sum.elements) : null;
 };
 
-// ---- Colours: fills are light in both themes, with dark text on them.
+// ---- Colors: fills are light in both themes, with dark text on them.
 const PALETTE = ["#9ecbff", "#ffd8a8", "#b2f2bb", "#eebefa", "#ffc9c9", "#99e9f2",
                  "#ffec99", "#d0bfff", "#c0eb75", "#fcc2d7", "#ced4da"];
 const ramp = (share) => {
@@ -242,7 +242,7 @@ const describe = (node) => {
       `${sum.leaves} leaves, ${countText(sum.parameters)} parameters, ${bytesText(sum.stored)} stored`;
 };
 
-// ---- The table of a module, or of what was found.
+// ---- The table of a module, or of search results.
 const COLUMNS = [
   {label: "name", value: (n) => n[KEY], text: null, isText: true},
   {label: "type", value: (n) => isLeaf(n) ? shapeText(n) : `${sums.get(n).leaves} leaves`, isText: true},
@@ -512,7 +512,7 @@ const drawRun = () => {
   at("run-table").append(make("caption", `${data.steps.length} steps`), thead, body);
 };
 
-// ---- What moved from step to step, of what is in the module.
+// ---- What moved from step to step in the module.
 const strips = new Map();
 const takeStrips = (node) => {
   strips.set(node, data.moved.strips[strips.size]);

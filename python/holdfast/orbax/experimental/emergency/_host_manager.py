@@ -15,7 +15,7 @@ from holdfast.orbax.experimental.emergency._steps import TierSteps
 
 
 class HostManager(AbstractCheckpointManager, ClosedAtExit):
-    """A manager of `_steps`, and of the data set's if it has any.
+    """Manages `_steps` and, with a data set, the data set's steps.
 
     Thread-safety: one call at a time.
     """
@@ -49,23 +49,26 @@ class HostManager(AbstractCheckpointManager, ClosedAtExit):
         return reached_preemption(step)
 
     def should_save(self, step: int) -> bool:
-        """Returns whether a step should be saved on either tier."""
+        """Returns whether a step should be saved on at least one tier."""
         return self._steps.should_save(step)
 
     def delete(self, step: int) -> None:
         raise NotImplementedError(
-            "delete: the hosts remove their oldest steps themselves; see the"
-            " options of what is kept"
+            "delete: the hosts remove their oldest steps themselves; set"
+            " max_to_keep or preservation_policy to choose how many steps they"
+            " keep"
         )
 
     def item_metadata(self, step: int) -> Any:
         raise NotImplementedError(
-            "item_metadata: a step lies on all hosts; restore it"
+            "item_metadata: a step is spread over all hosts; restore the step"
+            " instead"
         )
 
     def metadata(self, step: int | None = None) -> Any:
         raise NotImplementedError(
-            "metadata: a step lies on all hosts; restore it"
+            "metadata: a step is spread over all hosts; restore the step"
+            " instead"
         )
 
     def wait_until_finished(self) -> None:
@@ -74,9 +77,10 @@ class HostManager(AbstractCheckpointManager, ClosedAtExit):
             each.wait_until_finished()
 
     def check_for_errors(self) -> None:
-        """Raises the error of a finished save of a data set or of one slice.
+        """Raises the error of a finished save that a plain manager made.
 
-        The next save, or a wait, raises the errors of other saves.
+        Plain managers save the data set and, if there is only one slice, the
+        state. The next save or wait raises the errors of other saves.
         """
         for each in self._managers():
             each.check_for_errors()

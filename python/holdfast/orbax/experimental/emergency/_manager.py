@@ -39,7 +39,7 @@ _NOT_YET = " not yet implemented for emergency.CheckpointManager."
 
 
 def check_save_args(args: Any) -> None:
-    """Raises ValueError, in Orbax's words, for what no manager takes."""
+    """Raises ValueError, with Orbax's message, for invalid arguments."""
     if not isinstance(args, Composite):
         raise ValueError(
             f"Expected args must be a Composite object, but got {type(args)}."
@@ -61,14 +61,14 @@ def tree_of(given: Any) -> Any:
     Chunk sizes in `save_args` are hints, and have no effect.
 
     Raises:
-        NotImplementedError: arrays should be cast.
+        NotImplementedError: `save_args` asks for a cast.
     """
     save_args = getattr(given, "save_args", None)
     leaves = require_jax("saving a tree").tree.leaves(save_args)
     if any(getattr(leaf, "dtype", None) is not None for leaf in leaves):
         raise NotImplementedError(
             "save_args with a dtype: the hosts store arrays as they are; cast"
-            " them before"
+            " them before saving"
         )
     return given.item
 
@@ -134,7 +134,7 @@ class CheckpointManager(HostManager):
 
         Args:
             local_directory: this process's own directory, which exists.
-            persistent_directory: the directory of all processes.
+            persistent_directory: the directory that all processes share.
             global_mesh: all devices; slices are along one of its axes.
             abstract_state: describes the result of `restore`:
                 ShapeDtypeStructs with shardings, or arrays.
@@ -143,8 +143,8 @@ class CheckpointManager(HostManager):
             logger: receives entries for saves if there is only one slice.
             item_handlers: handlers for the data set.
             handler_registry: handlers for the data set.
-            persistent_non_replicated_directory: where to store the data set's
-                state, which each process has for itself.
+            persistent_non_replicated_directory: the directory for the data
+                set's state, which differs between processes.
 
         Raises:
             FileNotFoundError: the local directory does not exist.
@@ -216,7 +216,7 @@ class CheckpointManager(HostManager):
 
     @property
     def in_primary_slice(self) -> bool:
-        """Returns whether this process has a device of the first slice."""
+        """Whether this process has a device of the first slice."""
         return isinstance(self._steps, PlainManager) or self._slice == 0
 
     @property
@@ -224,10 +224,10 @@ class CheckpointManager(HostManager):
         return self._global_mesh
 
     def all_steps(self, read: bool | None = None) -> Sequence[int]:
-        """Returns the steps of both tiers, in order, found on all processes.
+        """Returns the steps of both tiers on all processes, in order.
 
         Args:
-            read: if there is only one slice, find the steps again.
+            read: find the steps again; several slices always do.
         """
         has_tiers = isinstance(self._steps, TierSteps)
         return super().all_steps(read or has_tiers)
@@ -246,21 +246,21 @@ class CheckpointManager(HostManager):
         force: bool = False,
         custom_metadata: dict[str, Any] | None = None,
     ) -> bool:
-        """Begins to save a step that is due on either tier.
+        """Begins to save a step if it is due on at least one tier.
 
         Args:
             step: the step's number.
             args: a Composite with `state`, and optionally `dataset`.
             force: save on both tiers, even if the step is not due.
-            custom_metadata: a step's metadata if there is only one slice;
-                otherwise it has no effect.
+            custom_metadata: the step's metadata; has no effect if there are
+                several slices.
 
         Returns:
             Whether the step is saved.
 
         Raises:
             ValueError: the arguments do not match, or the step exists.
-            Exception: the error of the previous save.
+            Exception: any error from the previous save.
         """
         keywords: dict[str, Any] = {
             "force": force,
@@ -278,12 +278,13 @@ class CheckpointManager(HostManager):
         return self._steps.save(step, tree_of(args[STATE]), **keywords)
 
     def restore(self, step: int | None, args: Any | None = None) -> Any:
-        """Returns a step as described by the abstract state.
+        """Restores a step in the form of the abstract state.
 
         Args:
             step: the step's number; None means the newest step that passes
                 verification.
-            args: a Composite; `dataset` requests the data set, too.
+            args: a Composite; if it has `dataset`, the data set is restored
+                too.
 
         Returns:
             A Composite with `state`.

@@ -1,7 +1,7 @@
-"""Meshes that stay the same although devices get different ids.
+"""Keeps a mesh the same when a restart gives devices different ids.
 
 The tiers do not need this, because a step can be restored on any mesh. The
-functions are for programs that call Orbax's functions.
+functions exist for programs that call Orbax's functions directly.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def save_process_metadata(
     global_mesh: Any,
     distributed_to_device_ids: list[list[int]],
 ) -> None:
-    """Writes what `read_process_metadata` reads."""
+    """Writes the files that `read_process_metadata` reads."""
     folder = process_metadata_folder(directory)
     mesh_ids = [int(number) for number in global_mesh.device_ids.flatten()]
 
@@ -106,7 +106,7 @@ def consistent_restore_mesh(
         user_mesh: supplies the shape and the names of axes.
         previous_flattened_mesh_device_ids: device ids of the previous mesh.
         previous_distributed_to_device_ids: previous device ids of each process.
-        current_distributed_to_device_ids: present device ids of each process.
+        current_distributed_to_device_ids: current device ids of each process.
     """
     jax = require_jax("a mesh")
     now = {device.id: device for device in devices}
@@ -151,7 +151,7 @@ def consistent_restore_mesh_to_global_mesh(state: Any, shardings: Any) -> Any:
 
 
 def sync_global_data(local_data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the JSON objects of all processes, by process. All call it."""
+    """Returns each process's JSON object, in order; all processes call it."""
     return exchanged(local_data, "sync_global_data", 600.0)
 
 
@@ -162,8 +162,10 @@ def get_per_replica_local_steps(
     global_mesh: Any,
     replica_axis_index: int,
 ) -> dict[int, set[int]]:
-    """Returns the steps, in Orbax's layout, that all processes of each slice
-    have."""
+    """Returns, by slice, the steps that all processes of the slice have.
+
+    Only steps in Orbax's layout count.
+    """
     found = step_name_format.find_all(local_directory)
     own = {
         "process_id": process_index(),
@@ -227,4 +229,4 @@ class ProcessMetadataSaveArgs(CheckpointArgs):
 @register_with_handler(ProcessMetadataCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class ProcessMetadataRestoreArgs(CheckpointArgs):
-    """The arguments of a restore: none."""
+    """The arguments of `restore`, which has no options."""

@@ -1,8 +1,8 @@
 """The peer-to-peer manager for emergency checkpoints: options and arguments.
 
 Orbax's manager sends complete shards between processes that hold the same part
-of the arrays. Here the data of a lost process is rebuilt from parity, which the
-other processes store whatever they hold themselves.
+of the arrays. Here the data of a lost process is rebuilt from parity. The other
+processes store that parity, no matter which parts of the arrays they hold.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Composite(PlainComposite):
     """The arguments for `state` and `data_iter`.
 
     Raises:
-        ValueError: `state` is missing, or there is a different name.
+        ValueError: `state` is missing, or there is an item with another name.
         ImportError: `data_iter` is given and grain is not installed.
         TypeError: `data_iter` is not a grain iterator.
     """
@@ -183,11 +183,12 @@ class CheckpointManager(HostManager):
 
         Args:
             global_mesh: all devices; slices are along one of its axes.
-            abstract_state: describes the result of `restore` if its arguments
-                name no tree.
+            abstract_state: describes the result of `restore` if the arguments
+                of `restore` do not.
             local_directory: this process's own directory; created if it does
                 not exist.
-            persistent_directory: the directory of all processes, or None.
+            persistent_directory: the directory that all processes share, or
+                None.
             options: CheckpointManagerOptions.
         """
         options = options or CheckpointManagerOptions()
@@ -223,7 +224,7 @@ class CheckpointManager(HostManager):
 
     @property
     def directory(self) -> Any:
-        """The persistent directory, or else the local one."""
+        """The persistent directory or, without one, the local directory."""
         if self._persistent is not None:
             return self._persistent.directory
         return self._local_directory
@@ -245,12 +246,13 @@ class CheckpointManager(HostManager):
         force: bool = False,
         custom_metadata: dict[str, Any] | None = None,
     ) -> bool:
-        """Begins to save a step that is due on either tier.
+        """Begins to save a step if it is due on at least one tier.
 
         Args:
             step: the step's number.
-            args: a Composite with `state`, and optionally `data_iter`, whose
-                state on all processes is stored in a file of the step.
+            args: a Composite with `state`, and optionally `data_iter`. The
+                iterator's state on every process is stored in a file of the
+                step.
             force: save on both tiers, even if the step is not due.
             custom_metadata: has no effect.
 
@@ -258,7 +260,7 @@ class CheckpointManager(HostManager):
             Whether the step is saved.
 
         Raises:
-            Exception: the error of the previous save.
+            Exception: any error from the previous save.
         """
 
         def files() -> dict[str, bytes]:
@@ -288,7 +290,7 @@ class CheckpointManager(HostManager):
         return {f"{DATA_ITER}/{_STATES}": json.dumps(states, indent=2).encode()}
 
     def restore(self, step: int | None, args: Any) -> Any:
-        """Returns a step, on the devices that the arguments name.
+        """Restores a step onto the devices that the arguments name.
 
         Args:
             step: the step's number; None means the newest step that passes

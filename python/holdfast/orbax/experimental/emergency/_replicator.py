@@ -1,7 +1,8 @@
 """ReplicatorCheckpointManager: saves steps only on the hosts.
 
-In Orbax, a service of Google Kubernetes Engine copies the files of lost hosts
-back and to shared storage. Here, parity between the hosts restores them.
+In Orbax, a service of Google Kubernetes Engine copies the hosts' files to
+shared storage, and copies a lost host's files back. Here, parity between the
+hosts restores a lost host's files.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from holdfast.orbax.multihost import is_pathways_backend
 from holdfast.orbax.preservation_policy import PreservationPolicy
 from holdfast.orbax.step import Metadata, NameFormat
 
-# In effect no limit: steps stay until there is no room.
+# In effect no limit: steps are kept until there is no more room.
 _KEPT_MAX = 1 << 31
 
 
@@ -58,7 +59,8 @@ class ReplicatorCheckpointManagerOptions:
         step_name_format: names of the data set's steps.
         should_save_fn: called with the step and the latest step; replaces the
             interval.
-        preservation_policy: `LatestN`; None keeps steps until there is no room.
+        preservation_policy: `LatestN`; None keeps steps until there is no more
+            room.
         use_colocated_python: refused, because it needs Pathways.
         enable_async_checkpointing: save in the background.
         save_concurrent_gb: ignored; accepted because Orbax has it.
@@ -158,7 +160,7 @@ class ReplicatorCheckpointManager(HostManager):
     def is_saving_in_progress(self) -> bool:
         raise NotImplementedError(
             "is_saving_in_progress: call wait_until_finished, or save, which"
-            " waits for the save before"
+            " waits for the previous save"
         )
 
     def save(
@@ -170,7 +172,7 @@ class ReplicatorCheckpointManager(HostManager):
         custom_metadata: dict[str, Any] | None = None,
         backup: bool = False,
     ) -> bool:
-        """Begins to save a step that is due.
+        """Begins to save a step if it is due.
 
         Args:
             step: the step's number.
@@ -178,16 +180,16 @@ class ReplicatorCheckpointManager(HostManager):
                 optionally `dataset`.
             force: save even if the step is not due.
             custom_metadata: metadata of the data set's step.
-            backup: request a copy of this step on persistent storage, by an
-                empty file `_BACKUP_REQUESTED` in the step (Orbax 0.12.10). If
-                the step is not due, it is not saved.
+            backup: request a copy of this step on persistent storage: add an
+                empty file `_BACKUP_REQUESTED` to the step, as Orbax 0.12.10
+                does. This has no effect on a step that is not due.
 
         Returns:
             Whether the step is saved.
 
         Raises:
             ValueError: the arguments do not match.
-            Exception: the error of the previous save.
+            Exception: any error from the previous save.
         """
         _check(args, PyTreeSave)
         trees = {k: tree_of(v) for k, v in args.items() if k != DATASET}
@@ -209,15 +211,14 @@ class ReplicatorCheckpointManager(HostManager):
         return True
 
     def restore(self, step: int | None, args: Any) -> Any:
-        """Returns a step, on the devices that the arguments name.
+        """Restores a step onto the devices that the arguments name.
 
         Args:
             step: the step's number; None means the newest step that passes
                 verification.
             args: a Composite with `state` and other trees as PyTreeRestore, and
-                optionally `dataset`. Arrays get the shardings of their
-                restore_args, or else of their item, or else those that they
-                were saved with.
+                optionally `dataset`. An array's sharding comes from the
+                `restore_args`, else from the item, else from the saved step.
 
         Returns:
             A Composite of the requested items.
@@ -273,7 +274,8 @@ def _refuse_colocated_python() -> None:
 
 
 def _check(args: Any, kind: type) -> None:
-    """Raises ValueError or TypeError with Orbax's message."""
+    """Raises ValueError or TypeError, with Orbax's message, for invalid
+    arguments."""
     check_save_args(args)
     for name, given in args.items():
         if not isinstance(given, CheckpointArgs):
@@ -289,7 +291,11 @@ def _check(args: Any, kind: type) -> None:
 
 
 def _saved_targets(checkpoint: _engine.Checkpoint, mesh: Any) -> dict[str, Any]:
-    """The trees with what they are restored as when nobody says otherwise."""
+    """Returns the saved trees with each leaf's default target.
+
+    The target of a jax.Array is its shape, dtype and saved sharding, on `mesh`.
+    Other leaves are their own targets.
+    """
     values = []
     for i, leaf in enumerate(checkpoint.leaves):
         if leaf.kind == "array" and leaf.sharding_json:

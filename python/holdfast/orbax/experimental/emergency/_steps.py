@@ -1,8 +1,8 @@
 """The steps of an emergency manager: on the hosts, and on shared storage.
 
-Saved steps are stored by a `holdfast.TieredManager`. The drop-in's
-CheckpointManager knows the persistent directory, and its rules decide when to
-save persistent steps and which to keep. Only the saves are made by the tiers.
+A `holdfast.TieredManager` makes all saves. A plain CheckpointManager for the
+persistent directory decides when to save persistent steps, and which of them to
+keep.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ def slice_count(mesh: Any, axis: int) -> int:
 
 
 def slice_of_process(mesh: Any, axis: int) -> int:
-    """Returns the first slice in which this process has a device; -1 if there
-    is no such slice."""
+    """Returns the first slice in which this process has a device, or -1."""
     for index in range(slice_count(mesh, axis)):
         devices = mesh.devices
         if len(mesh.shape_tuple) > 1:
@@ -64,7 +63,7 @@ def slice_of_process(mesh: Any, axis: int) -> int:
 
 
 def exchanged(value: Any, place: str, timeout_seconds: float) -> list[Any]:
-    """Returns the JSON values of all processes, by process."""
+    """Returns each process's JSON value, in order; all processes call it."""
     group = _process_group.process_group("auto")
     if group is None:
         return [value]
@@ -76,11 +75,11 @@ def exchanged(value: Any, place: str, timeout_seconds: float) -> list[Any]:
 
 
 def check_step_names(name_format: Any) -> None:
-    """Raises NotImplementedError unless names are plain numbers."""
+    """Raises NotImplementedError if step names are not plain numbers."""
     name = name_format.build_name(1234)
     if name != "1234":
         raise NotImplementedError(
-            f"step_name_format: steps would be named {name!r}, and those of"
+            f"step_name_format: steps would be named {name!r}, but steps of"
             " emergency checkpoints are named by their plain numbers here; use"
             " step.standard_name_format()"
         )
@@ -107,7 +106,10 @@ def local_rules(
     should_save_fn: Any,
     save_decision_policy: SaveDecisionPolicy | None,
 ) -> Run:
-    """Returns the rules for saving local steps, with the existing steps."""
+    """Returns an object that decides when to save local steps.
+
+    It does not know the existing steps yet.
+    """
     options = CheckpointManagerOptions(
         save_interval_steps=interval,
         should_save_fn=should_save_fn,
@@ -139,7 +141,7 @@ class TierSteps:
         is_async: bool = True,
         timeout_seconds: float = 120.0,
     ) -> None:
-        """Waits for the other processes.
+        """Finds the steps, together with the other processes.
 
         Args:
             local_directory: this process's own directory.
@@ -147,13 +149,13 @@ class TierSteps:
             keeps: number of local steps to keep.
             slices: this process's slice, and the number of slices, any one of
                 which may be lost.
-            persistent: knows the directory of persistent steps; its own saves
-                are not used.
+            persistent: the manager of the persistent directory; it never saves
+                steps itself.
             item: the tree's name in a persistent step.
-            saves_local: whether steps that are not persistent may be due.
+            saves_local: whether to save steps that are due only on the hosts.
             is_async: whether saves continue in the background.
-            timeout_seconds: for the slowest process. The tiers wait longer,
-                because they notice a dead process immediately.
+            timeout_seconds: how long to wait for the slowest process. The tiers
+                wait longer, because they notice a dead process immediately.
         """
         index, count = slices
         self._local = rules
@@ -221,8 +223,10 @@ class TierSteps:
         self._find_local()
 
     def _due(self, step: int) -> tuple[bool, bool]:
-        """Returns whether a step is due on the hosts and on shared storage; one
-        process is enough to make it due."""
+        """Returns whether a step is due on the hosts, and on shared storage.
+
+        A step is due if any process says so.
+        """
         latest = self.latest_step()
         if latest is not None and latest >= step:
             return False, False
@@ -249,21 +253,21 @@ class TierSteps:
         custom_metadata: Any,
         files: Callable[[], dict[str, bytes]] = dict,
     ) -> bool:
-        """Begins to save a step that is due.
+        """Begins to save a step if it is due on at least one tier.
 
         Args:
             step: the step's number.
             state: a tree.
             force: save on both tiers, even if the step is not due.
             custom_metadata: has no effect.
-            files: returns additional files of the step from this process;
-                called when the step is saved.
+            files: returns this process's additional files for the step; called
+                only if the step is saved.
 
         Raises:
             ValueError: the step exists.
-            Exception: the error of the previous save.
+            Exception: any error from the previous save.
         """
-        say_ignored("custom_metadata", custom_metadata, "nobody could read it")
+        say_ignored("custom_metadata", custom_metadata, "nothing can read it")
         number = step_number(step)
         has_both = self._persistent is not None
         local, persistent = (True, has_both) if force else self._due(number)
@@ -272,7 +276,7 @@ class TierSteps:
         if number in self.all_steps():
             raise ValueError(f"Checkpoint for step {number} already exists.")
         if persistent:
-            # Before that, the previous save must end and old steps be removed.
+            # First, the previous save must end, and old steps be removed.
             self.wait_until_finished()
         self._tiers._save(
             number, lambda: state, True, files(), is_shared=persistent
@@ -295,8 +299,9 @@ class TierSteps:
         manager._checkpoints.append(new_info(step, path=path))
 
     def restore(self, target: Any, step: int | None) -> Any:
-        """Returns a step, or the newest step that passes verification, in the
-        form of the target.
+        """Restores a step in the form of the target.
+
+        Without a step, restores the newest step that passes verification.
 
         Raises:
             FileNotFoundError: the step does not exist.
@@ -308,7 +313,8 @@ class TierSteps:
         target_of: Callable[[_engine.Checkpoint], Any],
         step: int | None,
     ) -> Any:
-        """Like `restore`, with a target that is made for the stored tree."""
+        """Restores like `restore`; `target_of` makes the target for the step's
+        checkpoint."""
         number = None if step is None else step_number(step)
         try:
             tree = self._tiers._restore_as(target_of, number, strict=False)
@@ -324,7 +330,7 @@ class TierSteps:
         return tree
 
     def _not_found(self, step: int | None) -> Exception:
-        """Returns Orbax's error."""
+        """Returns Orbax's error for a missing step."""
         if step is None:
             return FileNotFoundError(
                 "No steps found in persistent or local storage."
@@ -351,7 +357,7 @@ class TierSteps:
         return self._tiers.read_file(path)
 
     def check_for_errors(self) -> None:
-        """Does nothing: the next save or wait raises the error of a save."""
+        """Does nothing: the next save or wait raises a save's error."""
 
     def wait_until_finished(self) -> None:
         """Waits for saves; raises their errors."""

@@ -18,6 +18,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 def __getattr__(name: str) -> Any:
     if name == "step":
-        # Import it late, because it imports modules that need this one.
+        # Imported late, because `step` imports modules that need this module.
         return importlib.import_module("holdfast.orbax.v1.path.step")
     raise attribute_error(__name__, name)

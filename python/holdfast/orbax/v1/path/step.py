@@ -50,7 +50,7 @@ class StandardNameFormat(NameFormat[CheckpointMetadata[None]]):
     def names(
         self, atomicity_options: AtomicityOptions
     ) -> _step_names.NameFormat[_step_names.Metadata]:
-        """Returns this format for steps committed with a different method."""
+        """Returns the older interface's format, with these options."""
         assert dataclasses.is_dataclass(self._names)
         changed: Any = dataclasses.replace(
             self._names, atomicity_options=atomicity_options

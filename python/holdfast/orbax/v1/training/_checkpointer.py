@@ -53,9 +53,10 @@ class Checkpointer(StepReader, ClosedAtExit):
 
     Saves when the save policy says so, one step at a time. Keeps the steps that
     the preservation policy selects, and removes the others once the new step is
-    committed. A context manager: on exit it waits for all background work.
-    Thread-safety: one call at a time. If there are several processes, all of
-    them make the same calls.
+    committed. A `with` block waits for all background work at its end.
+
+    Thread-safety: one call at a time. With several processes, all of them make
+    the same calls.
     """
 
     save_pytree = older_method("save_pytree", "save")
@@ -84,13 +85,13 @@ class Checkpointer(StepReader, ClosedAtExit):
             context: the context of all calls; a `with Context()` block does not
                 change it.
             save_decision_policy: which steps are saved. None saves the first
-                step, each step that is due while no other save is running, and
-                the step at which the program is about to be preempted.
+                step, every later step at which no save is running, and the step
+                at which the program is about to be preempted.
             preservation_policy: which steps are kept; None keeps all.
             step_name_format: the names of the step directories; None means
                 plain numbers.
-            custom_metadata: a JSON object about the run, stored if the run has
-                none yet.
+            custom_metadata: a JSON object about the run, stored unless the run
+                already has one.
             cleanup_tmp_directories: remove unfinished steps that earlier
                 processes left.
             lightweight_initialize: do not read times and metrics.
@@ -220,7 +221,7 @@ class Checkpointer(StepReader, ClosedAtExit):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> AsyncResponse[bool] | None:
-        """Like `save`, but writes in the background.
+        """Saves like `save`, but writes in the background.
 
         Everything that may change is copied before the call returns. If an
         earlier save is still running, the call first waits for it.
@@ -248,7 +249,7 @@ class Checkpointer(StepReader, ClosedAtExit):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> bool:
-        """Like `save`, for several checkpointables; see
+        """Saves several checkpointables as a step; see `save` and
         `holdfast.orbax.v1.save_checkpointables`."""
         options = force, overwrite, metrics, custom_metadata
         return self._save(False, step, checkpointables, *options) is not None
@@ -263,7 +264,7 @@ class Checkpointer(StepReader, ClosedAtExit):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> AsyncResponse[bool] | None:
-        """Like `save_async`, for several checkpointables."""
+        """Saves several checkpointables as a step; see `save_async`."""
         options = force, overwrite, metrics, custom_metadata
         response: AsyncResponse[bool] | None
         response = self._save(True, step, checkpointables, *options)
@@ -291,7 +292,7 @@ class Checkpointer(StepReader, ClosedAtExit):
         """Stops a background save, which then leaves nothing behind.
 
         Args:
-            step: a step whose files are deleted if it is already committed.
+            step: a step to delete if its save has already been committed.
         """
         self._wait_for_deletion()
         self._run.cancel()
@@ -305,14 +306,13 @@ class Checkpointer(StepReader, ClosedAtExit):
         checkpointable_name: str | None = None,
         missing_ok: bool = False,
     ) -> bool:
-        """Deletes a step, or one checkpointable in it, whatever the policy
-        says.
+        """Deletes a step, or one checkpointable in it, regardless of policies.
 
         Args:
             step: the step's number.
             checkpointable_name: the checkpointable to delete; None means the
                 complete step.
-            missing_ok: do not raise if it does not exist.
+            missing_ok: do not raise an error if there is nothing to delete.
 
         Returns:
             Whether there was anything to delete.
@@ -334,10 +334,10 @@ class Checkpointer(StepReader, ClosedAtExit):
         checkpointable_name: str | None = None,
         missing_ok: bool = False,
     ) -> AsyncResponse[bool]:
-        """Like `delete`, but removes files in the background.
+        """Deletes like `delete`, but removes the files in the background.
 
-        The step no longer exists when the call returns. Later saves and
-        deletions wait until the files are removed.
+        When the call returns, readers no longer see the deleted part. Later
+        saves and deletions wait until the files are removed.
         """
         number = check_step(number_of(step), checkpointable_name, missing_ok)
         self._wait_for_deletion()
@@ -361,7 +361,7 @@ class Checkpointer(StepReader, ClosedAtExit):
         """Waits for a background deletion.
 
         Raises:
-            Exception: the error of the deletion, once.
+            Exception: any error from the deletion, once.
         """
         deletion, self._deletion = self._deletion, None
         if deletion is not None:
@@ -380,14 +380,14 @@ class Checkpointer(StepReader, ClosedAtExit):
         """Waits for all background work.
 
         Raises:
-            Exception: the error of a save or deletion, if it was not reported
+            Exception: any error from a save or deletion that was not reported
                 yet.
         """
         self._wait_for_deletion()
         self._run.wait()
 
     def close(self) -> None:
-        """Like `wait`; also waits until the files of removed steps are gone."""
+        """Waits for all background work, including the removal of files."""
         try:
             self.wait()
         finally:

@@ -86,7 +86,7 @@ class StepReader:
 
         Raises:
             StepNotFoundError: the step does not exist.
-            DataLossError: the last step was committed and is damaged.
+            DataLossError: `step` is None, and the last step is damaged.
             Exception: as for `holdfast.orbax.v1.load_checkpointables`.
         """
         begun = time.time()
@@ -182,7 +182,7 @@ class StepReader:
 
         Raises:
             OSError: the metadata cannot be read.
-            ValueError: it contains types that Orbax does not write.
+            ValueError: the metadata contains types that Orbax does not write.
         """
         if self._run_metadata is None:
             self._run_metadata = read_run_metadata(self._directory)

@@ -200,14 +200,16 @@ class SavingRun(Run):
     def save(self, request: Request, *, in_background: bool) -> Any:
         """Saves a step if the policy says so.
 
-        If it saves, it first waits for a save that is still running.
+        If the policy says so, the call first waits for a save that is still
+        running.
 
         Returns:
-            A BackgroundResponse, or True; None if nothing is saved.
+            With `in_background` a BackgroundResponse, otherwise True; None if
+            nothing is saved.
 
         Raises:
             StepAlreadyExistsError: the step exists.
-            Exception: any error from `Save`; the error of the previous save.
+            Exception: any error from `Save` or from the previous save.
         """
         step = request.step
         if not request.overwrite and self.knows(step):
@@ -270,7 +272,10 @@ class SavingRun(Run):
     def _know(
         self, added: CheckpointInfo, superfluous: list[CheckpointInfo]
     ) -> list[CheckpointInfo]:
-        """Records a new step; returns the steps that it replaces."""
+        """Records a new step, and forgets superfluous steps.
+
+        Returns the records of the forgotten steps.
+        """
         gone = {info.step for info in superfluous}
         forgotten = self.take({added.step, *gone})
         if added.step not in gone:
@@ -278,7 +283,8 @@ class SavingRun(Run):
         return forgotten
 
     def _remove(self, superfluous: list[CheckpointInfo]) -> bool:
-        """Removes steps once the new step is committed; returns True."""
+        """Removes steps; called once the new step is committed. Returns True.
+        """
         with timed("/jax/checkpoint/write/remove_steps_duration_secs"):
             if superfluous and self._processes.is_primary:
                 root = _files.abspath(self._directory)
@@ -304,7 +310,7 @@ class SavingRun(Run):
         """Waits for a save that runs in the background.
 
         Raises:
-            Exception: the error of the save, if it was not reported yet.
+            Exception: the save's error, if it was not reported yet.
         """
         pending = self._pending
         if pending is None:
@@ -318,8 +324,7 @@ class SavingRun(Run):
         raise error
 
     def _end_if_failed(self) -> None:
-        """If the running save has failed, puts back the records of the steps
-        as they were before it."""
+        """Restores the records of the steps if the running save has failed."""
         pending = self._pending
         if pending is None or pending.has_failed or not pending.response.done():
             return

@@ -1,3 +1,3 @@
-"""Decide which steps are kept: `v1.training.preservation_policies`."""
+"""Policies that keep steps: `v1.training.preservation_policies`."""
 
 from holdfast.orbax.preservation_policy import *  # noqa: F403

@@ -11,10 +11,10 @@ from holdfast.orbax._devices.optional_jax import is_jax_array, require_jax
 
 
 def only_one(trees: tuple[Any, ...], verb: str) -> Any:
-    """The one tree.
+    """Returns the only tree.
 
     Raises:
-        ValueError: there are several.
+        ValueError: there are several trees.
     """
     if len(trees) > 1:
         raise ValueError(
@@ -24,12 +24,12 @@ def only_one(trees: tuple[Any, ...], verb: str) -> Any:
 
 
 def is_numpy(value: Any) -> bool:
-    """Returns whether it is numpy's, and the result is to be as well."""
+    """Returns whether a value is a numpy array, not a jax.Array."""
     return isinstance(value, np.ndarray)
 
 
 def is_host_array(value: Any) -> bool:
-    """Returns whether it is a jax.Array in host memory."""
+    """Returns whether a value is a jax.Array in host memory."""
     if not is_jax_array(value):
         return False
     platform: str = next(iter(value.devices())).platform
@@ -39,13 +39,15 @@ def is_host_array(value: Any) -> bool:
 def call_numpy(
     function: str, operands: Sequence[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Calls a function of numpy, or of jax.numpy where the operands are.
+    """Calls a function of numpy or jax.numpy.
 
     Args:
-        function: its name.
-        operands: decide whose it is.
-        *args: its arguments.
-        **kwargs: more of them.
+        function: the function's name.
+        operands: the arrays that the function gets. If the first operand is a
+            numpy array, the function is numpy's. Otherwise it is jax.numpy's,
+            and runs on the CPU if all operands are in host memory.
+        *args: the function's positional arguments.
+        **kwargs: the function's keyword arguments.
     """
     if is_numpy(operands[0]):
         return getattr(np, function)(*args, **kwargs)
@@ -53,6 +55,6 @@ def call_numpy(
     call = getattr(jax.numpy, function)
     if not all(map(is_host_array, operands)):
         return call(*args, **kwargs)
-    # Models are larger than what an accelerator has free.
+    # An accelerator may not have enough memory for a model.
     with jax.default_device(jax.devices("cpu")[0]):
         return call(*args, **kwargs)

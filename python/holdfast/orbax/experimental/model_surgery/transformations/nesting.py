@@ -21,8 +21,8 @@ def unflatten(
     Args:
         separator: separates the keys in a name.
         inplace: removes entries from the dict as they are used.
-        target: determines the structure; parameters that are not in the target
-            are left out, and its leaves are kept where there is no parameter.
+        target: determines the structure. Parameters that the target lacks are
+            left out; the target's leaves without a parameter do not change.
     """
 
     def transform(*source_array_trees: Any) -> Any:

@@ -50,8 +50,8 @@ def stack(
             no parameter may be missing.
         inplace: removes entries from the dict as they are used.
         sort_by_size: begins with the largest stack.
-        target_sharding: the sharding of the stacks; None leaves them where they
-            are.
+        target_sharding: the sharding of the stacks; None means that stacks are
+            not moved to other devices.
     """
     compiled = re.compile(pattern)
 
@@ -94,7 +94,9 @@ def stack(
 def _grouped(
     params: Any, pattern: re.Pattern[str], inplace: bool
 ) -> tuple[dict[str, _Numbered], dict[str, Any]]:
-    """Groups parameters by new name and index; also returns the others.
+    """Groups matching parameters by new name and index.
+
+    Also returns the parameters that do not match.
 
     Raises:
         ValueError: the pattern does not have exactly one group.
@@ -178,7 +180,7 @@ def _filled(
     filler: float,
     sharding: Any,
 ) -> Any:
-    """Stacks a group's parameters, with `filler` for missing ones.
+    """Stacks a group's parameters, with `filler` for missing parameters.
 
     Raises:
         ValueError: there are more than `count` parameters.
