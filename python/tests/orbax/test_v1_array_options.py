@@ -139,6 +139,26 @@ def test_a_callback_chooses_what_waits(package: Package, ckpt: Path) -> None:
     ]
 
 
+def test_an_option_with_an_effect_does_not_warn(
+    ckpt: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = []
+
+    def comes_first(keypath: Any) -> bool:
+        asked.append(jax.tree_util.keystr(keypath))
+        return False
+
+    context = hf1.Context()
+    context.memory.transfer_concurrent_bytes = 40
+    context.memory.is_prioritized_key_fn = comes_first
+    context.memory.expected_surge_bytes = 1
+    with context:
+        hf1.save(ckpt, tree())
+    assert set(asked) == {"['a']", "['b']", "['k']"}
+    warned = [line for line in caplog.messages if "has no effect" in line]
+    assert len(warned) == 1 and "expected_surge_bytes" in warned[0]
+
+
 def test_a_regulator_measures_saves(package: Package, tmp_path: Path) -> None:
     options = package.v1.options.MemoryOptions.RegulatorOptions(
         max_memory_limit_gib=40, profiler=package.profiler()

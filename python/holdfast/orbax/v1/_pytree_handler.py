@@ -399,30 +399,17 @@ def _transfer_limiter(memory: MemoryOptions) -> Any | None:
 
 def _say_ignored_options(context: Context) -> None:
     memory = context.memory
-    copies_first = "everything is copied before save_async returns"
-    for option, given, why in (
-        (
-            "MemoryOptions.transfer_concurrent_bytes",
-            memory.transfer_concurrent_bytes,
-            "host arrays are borrowed, not transferred",
-        ),
-        (
+    if memory.regulator_options is None:
+        say_ignored(
             "MemoryOptions.expected_surge_bytes",
             memory.expected_surge_bytes,
-            "no limit follows the free memory",
-        ),
-        (
-            "MemoryOptions.is_prioritized_key_fn",
-            memory.is_prioritized_key_fn,
-            copies_first,
-        ),
-        (
-            "ArrayOptions.Saving.enable_pinned_host_transfer",
-            context.array.saving.enable_pinned_host_transfer,
-            copies_first,
-        ),
-    ):
-        say_ignored(option, given, why)
+            "there are no regulator_options, whose limit would leave them free",
+        )
+    say_ignored(
+        "ArrayOptions.Saving.enable_pinned_host_transfer",
+        context.array.saving.enable_pinned_host_transfer,
+        "arrays are copied from devices without pinned memory",
+    )
 
 
 def _save_args_tree(tree: Any, saving: ArrayOptions.Saving) -> Any | None:
