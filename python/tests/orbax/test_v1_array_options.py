@@ -148,12 +148,12 @@ def test_an_option_with_an_effect_does_not_warn(
         asked.append(jax.tree_util.keystr(keypath))
         return False
 
-    context = hf1.Context()
+    context = ours.v1.Context()
     context.memory.transfer_concurrent_bytes = 40
     context.memory.is_prioritized_key_fn = comes_first
     context.memory.expected_surge_bytes = 1
     with context:
-        hf1.save(ckpt, tree())
+        ours.v1.save(ckpt, tree())
     assert set(asked) == {"['a']", "['b']", "['k']"}
     warned = [line for line in caplog.messages if "has no effect" in line]
     assert len(warned) == 1 and "expected_surge_bytes" in warned[0]

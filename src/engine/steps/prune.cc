@@ -298,7 +298,7 @@ Result<std::vector<std::string>> Prune(const std::string& root,
   }
   if (names.empty()) return names;
   // A delta may have been made since the plan.
-  const ReferenceLock lock(Place(base));
+  const ReferenceLock lock{Place(base)};
   HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(Place(base), names));
   for (const auto& [name, by] : needed) std::erase(names, name);
   HF_RETURN_IF_ERROR(CheckSomethingStays(base, plan));
