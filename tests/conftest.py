@@ -1,4 +1,4 @@
-"""Options that several folders of tests have, and what cannot run here."""
+"""Options of several test folders, and the tests that cannot run here."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Tests with an environment of their own, which has the package: not collected
-# anywhere else, so that a run of nothing but them fails without it.
+# These tests need an environment that has the package. Elsewhere they are not
+# collected, rather than skipped, so that a run of only these tests fails.
 collect_ignore = [
     path
     for path, package in (
@@ -22,7 +22,7 @@ collect_ignore = [
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the head."""
+    """Adds the options."""
     parser.addoption(
         "--cli",
         default=str(ROOT / "build/dev/cli/holdfast"),

@@ -1,4 +1,4 @@
-// The golden Megatron corpus, unpacked once per process. For tests.
+// The golden Megatron corpus, which is unpacked once per process. For tests.
 #pragma once
 
 #include <cstdlib>
@@ -24,13 +24,13 @@ inline const std::string& MegatronCorpusRoot() {
   return corpus.root;
 }
 
-// The expected.json of a checkpoint.
+// Returns the expected.json of a checkpoint.
 inline nlohmann::json MegatronExpected(const std::string& name) {
   return nlohmann::json::parse(
       ReadTestFile(MegatronCorpusRoot() + "/" + name + "/expected.json"));
 }
 
-// The expected common state, as typed JSON.
+// Returns the expected common state as typed JSON.
 inline nlohmann::json MegatronCommonState(const nlohmann::json& expected) {
   nlohmann::json common = expected["save"]["common"];
   if (!expected["save"]["content_metadata"].is_null()) {

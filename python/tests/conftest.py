@@ -1,4 +1,4 @@
-"""Shared by all tests of the package."""
+"""Fixtures and functions that all tests of the package share."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pathlib import Path
 
 import pytest
 
-# Eight devices to shard over; must be said before jax starts.
+# Gives jax eight devices to shard over. Must be set before jax starts.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# A shell starts what runs in the background with Ctrl-C ignored, and children
-# inherit that.
+# A shell starts background processes with Ctrl-C ignored, which their children
+# inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Checkpoints that Orbax wrote, of many versions.
+# Checkpoints that many versions of Orbax wrote.
 CORPUS = Path(__file__).parents[2] / "tests/golden/corpus/open.tar.xz"
 Script = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def ckpt(tmp_path: Path) -> Path:
-    """Where a test may save: does not exist yet."""
+    """Returns a path to save to, which does not exist yet."""
     return tmp_path / "ckpt"
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The corpus, unpacked; not to be written to."""
+    """Returns the folder of the unpacked corpus. Tests must not change it."""
     directory = tmp_path_factory.mktemp("corpus")
     with tarfile.open(CORPUS) as archive:
         archive.extractall(directory)
@@ -42,7 +42,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def wide_types() -> Iterator[None]:
-    """jax with 64-bit types, as the corpus was recorded."""
+    """Turns on jax's 64-bit types, with which the corpus was recorded."""
     jax = pytest.importorskip("jax")
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
@@ -56,8 +56,8 @@ def run_program(
     code: int = 0,
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a fresh interpreter; fails with its output unless it
-    ends with that code."""
+    """Runs a program in a new interpreter. Fails with its output unless its
+    exit status is `code`."""
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         capture_output=True,
@@ -71,5 +71,5 @@ def run_program(
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> Script:
-    """`run_program` in a directory of the test's own."""
+    """Returns `run_program` with the test's temporary directory as `cwd`."""
     return functools.partial(run_program, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Meshes over the devices of this process, and shardings on them."""
+"""Makes meshes over this process's devices, and shardings on them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ jax = pytest.importorskip("jax")
 
 
 def mesh(*shape: int) -> Any:
-    """The first devices, with axes x, y and z."""
+    """Returns a mesh of the first devices, with axes x, y and z."""
     devices = np.array(jax.devices()[: int(np.prod(shape))]).reshape(shape)
     return jax.sharding.Mesh(devices, ("x", "y", "z")[: len(shape)])
 
 
 def sharding(shape: tuple[int, ...], *spec: Any) -> Any:
-    """The axes of `spec` on a mesh of that shape."""
+    """Returns the sharding `spec` on a mesh of shape `shape`."""
     return jax.sharding.NamedSharding(
         mesh(*shape), jax.sharding.PartitionSpec(*spec)
     )

@@ -1,4 +1,4 @@
-"""Called by processes of jax in test_jax_ranks.py; see process_jobs.Job."""
+"""Functions that jax processes call in test_jax_ranks.py (process_jobs.Job)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def values(name: str) -> np.ndarray[Any, Any]:
 
 
 def layouts() -> dict[str, NamedSharding]:
-    """Over all devices of all processes."""
+    """Returns shardings over all devices of all processes, by name."""
     devices = np.array(jax.devices())
     line = Mesh(devices, ("data",))
     square = Mesh(devices.reshape(2, -1), ("data", "model"))
@@ -40,7 +40,7 @@ def layouts() -> dict[str, NamedSharding]:
 
 
 def spread_key(mesh: Mesh, seed: int) -> jax.Array:
-    """A typed PRNG key that all devices have."""
+    """Returns a typed PRNG key that is replicated on all devices."""
     made: jax.Array = jax.jit(
         lambda: jax.random.key(seed), out_shardings=NamedSharding(mesh, P())
     )()
@@ -108,7 +108,7 @@ def load_all(folder: str) -> None:
 
 
 def load_alone(folder: str) -> None:
-    """One process reads without the others; no call may wait for them."""
+    """Loads on one process only; no call may wait for the other processes."""
     if jax.process_index() == 1:
         for path in sorted(Path(folder).iterdir()):
             got = holdfast.load(path)
@@ -122,7 +122,8 @@ def load_alone(folder: str) -> None:
 
 
 def replicas(path: str) -> None:
-    """A device of the last process has another value in its copy."""
+    """Checks and saves arrays of which a device of the last process has another
+    value."""
     for name in ("replicated", "model"):
         tree = spread_tree(layouts()[name])
         own = {"params": tree["params"], "key": tree["key"]}
@@ -149,7 +150,7 @@ def replicas(path: str) -> None:
 
 
 def absent(path: str) -> None:
-    """The last process does not come."""
+    """Saves without the last process."""
     if jax.process_index() == jax.process_count() - 1:
         return
     tree = spread_tree(layouts()["line"])
@@ -164,7 +165,8 @@ def absent(path: str) -> None:
 
 
 def after_absent(path: str) -> None:
-    """One has left a save out: the next one fails on all, no later one does."""
+    """Saves after one process has left out a save: the next save fails on all
+    processes, later saves succeed."""
     tree = spread_tree(layouts()["line"])
     try:
         holdfast.save(path, tree, timeout=20.0)
@@ -176,7 +178,7 @@ def after_absent(path: str) -> None:
 
 
 def odd_tree(path: str) -> None:
-    """One process has another tree."""
+    """Saves; one process has another tree."""
     tree = spread_tree(layouts()["line"])
     if jax.process_index() == 1:
         tree["more"] = 1

@@ -1,12 +1,12 @@
-"""Several processes of jax on this machine, kept alive over many calls.
+"""Several jax processes on this machine, which stay alive for many calls.
 
     with Job(processes=2, devices=2) as job:
         results = job.run("some_module:function", path="/tmp/x")
 
-Each process runs `process_worker.py`, which joins the others by
-`jax.distributed` (CPU devices, gloo collectives) and then calls the functions
-that it is told to. Calls have a deadline; a job that misses it is killed, and
-the error has what its processes have printed. Units: seconds.
+Each process runs `process_worker.py`, which joins the others through
+`jax.distributed` (CPU devices, gloo collectives) and then calls functions on
+request. Calls have a deadline. A job that misses it is killed, and the error
+has what its processes have printed. Units: seconds.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Outcome:
     """The outcome of a call on one process.
 
     Attributes:
-        value: what it returned: JSON.
-        error: the class and the text of what it raised; "" for nothing.
-        seconds: how long it took.
+        value: what the function returned, which must be JSON.
+        error: the class and the message of what it raised, or "".
+        seconds: how long the call took.
     """
 
     value: Any
@@ -47,7 +47,7 @@ class Outcome:
 
 
 class Job:
-    """A context manager: leaving it ends the processes."""
+    """Several processes. A context manager: leaving it ends the processes."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Job:
         modules: Path | str = Path(__file__).parent,
         environment: dict[str, str] | None = None,
     ) -> None:
-        """Starts nothing yet.
+        """Does not start the processes yet.
 
         Args:
-            processes: how many.
-            devices: of each.
+            processes: the number of processes.
+            devices: the number of devices per process.
             modules: the directory of the modules whose functions are called.
-            environment: more variables.
+            environment: additional environment variables.
         """
         self.processes = processes
         self._devices = devices
@@ -149,16 +149,16 @@ class Job:
 
         Args:
             function: "module:name".
-            each: more arguments, of each process.
-            only: on just these processes.
-            timeout: of all of them.
-            **arguments: JSON.
+            each: additional arguments for each process.
+            only: the processes that make the call; None for all.
+            timeout: time limit for all processes together.
+            **arguments: the arguments, which must be JSON.
 
         Returns:
-            Outcomes by process.
+            The outcomes by process.
 
         Raises:
-            AssertionError: a process has died, or has not answered.
+            AssertionError: if a process has died, or has not answered in time.
         """
         chosen = list(range(self.processes)) if only is None else only
         for index in chosen:
@@ -169,31 +169,32 @@ class Job:
     def call_and_kill(
         self, function: str, victim: int, after: float, **arguments: Any
     ) -> None:
-        """Begins a call, and ends a process by SIGKILL, and with it the job.
+        """Begins a call, kills a process with SIGKILL, and ends the job.
 
         Args:
-            function: as `call`'s.
-            victim: the process.
-            after: seconds from the beginning of the call.
-            **arguments: as `call`'s.
+            function: as in `call`.
+            victim: the process to kill.
+            after: seconds between the beginning of the call and the kill.
+            **arguments: as in `call`.
         """
         for index in range(self.processes):
             self._tell(index, function, arguments)
         time.sleep(after)
         self._workers[victim].send_signal(signal.SIGKILL)
-        # jax ends the others when it notices, which takes it too long.
+        # jax would end the other processes, but takes too long to notice.
         time.sleep(0.2)
         self.kill()
 
     def run(self, function: str, **arguments: Any) -> list[Any]:
-        """Like `call`, where every process is to succeed; their values."""
+        """Makes a call that must succeed on every process; returns the
+        values."""
         outcomes = self.call(function, **arguments)
         for index, outcome in outcomes.items():
             assert not outcome.error, f"process {index}: {outcome.error}"
         return [outcome.value for outcome in outcomes.values()]
 
     def kill(self) -> None:
-        """Ends what is left of the processes at once."""
+        """Kills the processes that are still running."""
         for worker in self._workers:
             if worker.poll() is None:
                 worker.send_signal(signal.SIGKILL)
@@ -250,7 +251,8 @@ class Job:
         return line
 
     def _report(self, what: str) -> str:
-        """The text of a failure, with the ends of all logs."""
+        """Kills the processes; returns a failure's message with the tail of
+        every log."""
         self.kill()
         parts = [what]
         for index in range(self.processes):

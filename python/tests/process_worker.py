@@ -1,8 +1,8 @@
-"""One process of a `process_jobs.Job`: calls what it is told to call.
+"""One process of a `process_jobs.Job`: calls functions on request.
 
 Arguments: its index, the number of processes, the coordinator's port, the file
-descriptor of its answers, and the directory of the modules. Requests are lines
-of JSON on its standard input.
+descriptor for its answers, and the directory of the modules. Each request is a
+line of JSON on standard input.
 """
 
 from __future__ import annotations

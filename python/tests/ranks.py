@@ -1,7 +1,7 @@
 """Runs one program as several processes, for tests.
 
-The program is a file of python/tests/programs; it gets its rank, their number
-and a port of this machine that nobody uses, then the test's own arguments.
+The program is a file in python/tests/programs. Its arguments are its rank, the
+number of ranks, an unused port of this machine, and the test's own arguments.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
-# No test waits so long unless something hangs.
+# A test takes this long only if something hangs.
 HANG_SECONDS = 240
 
 
 @dataclasses.dataclass
 class Ended:
-    """One process: how it ended, and what it said."""
+    """How one process ended, and what it printed."""
 
     returncode: int
     output: str
@@ -40,9 +40,9 @@ def run_ranks(
     *arguments: object,
     killed: int | None = None,
 ) -> list[str]:
-    """The output of each rank.
+    """Runs the program; returns the output of each rank.
 
-    All must end well, but for `killed`, which must have been killed.
+    All ranks must succeed, except `killed`, which must have been killed.
     """
     port = free_port()
     environment = {

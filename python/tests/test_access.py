@@ -1,4 +1,4 @@
-"""Permissions of a copy, and of a file that takes the place of another."""
+"""Permissions of copies, and of files that replace other files."""
 
 from __future__ import annotations
 

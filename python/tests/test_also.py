@@ -55,7 +55,7 @@ def test_save(tmp_path: pathlib.Path, background: bool) -> None:
         tmp_path / "both" / "model.safetensors", "np"
     ) as file:
         assert file.metadata()["format"] == "pt"
-    # The model by itself still has the tree.
+    # A load of only the safetensors file still gives the tree.
     alone = holdfast.load(tmp_path / "both" / "model.safetensors")
     assert alone["params"].keys() == tree["params"].keys()
     assert alone["step"] == 7

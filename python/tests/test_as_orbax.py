@@ -18,7 +18,7 @@ _RUN = (sys.executable, "-m", "holdfast.as_orbax")
 
 
 def run(*command: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command with more variables in its environment."""
+    """Runs a command with additional environment variables."""
     return subprocess.run(
         [str(part) for part in command],
         capture_output=True,
@@ -101,7 +101,8 @@ with pytest.raises(ImportError, match="nothing"):
 
 
 def test_machinery_that_only_orbax_calls(run_python: Script) -> None:
-    """Libraries import it wherever they run: it refuses once it is used."""
+    """Libraries import such names everywhere, so they exist, but refuse to be
+    used."""
     run_python("""
 import holdfast.as_orbax, pytest
 import jax
@@ -136,7 +137,8 @@ assert ocp.AsyncCheckpointer(Handler())._primary_host == 0
 
 
 def test_the_flag_of_distributed_ids(run_python: Script, ckpt: Path) -> None:
-    """MaxText sets it, with one process and without `jax.distributed`."""
+    """MaxText sets the flag even with one process, without
+    `jax.distributed`."""
     run_python(f"""
 import holdfast.as_orbax
 from absl import flags
@@ -225,7 +227,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """A script and a module beside it."""
+    """Returns a script that has a module next to it."""
     folder = tmp_path / "program"
     folder.mkdir()
     (folder / "neighbour.py").write_text(

@@ -15,7 +15,8 @@ from holdfast import errors
 
 
 def large_tree(array_count: int = 200) -> dict[str, Any]:
-    """Takes a thread seconds to compress, and little memory."""
+    """Returns a tree that takes one thread seconds to compress, but needs
+    little memory."""
     noise = np.random.default_rng(0).integers(0, 255, 4 << 20, np.uint8)
     noise = noise & 0x77
     return {f"a{i}": noise for i in range(array_count)}
@@ -46,7 +47,7 @@ def test_writing_to_every_array_changes_nothing(ckpt: Path) -> None:
     got = holdfast.load(ckpt)
     for key, want in before.items():
         np.testing.assert_array_equal(got[key], want, err_msg=key)
-    # A broadcast array is copied once, not a thousand times.
+    # Only one row of the broadcast array is copied.
     nbytes = sum(a.nbytes for key, a in before.items() if key != "broadcast")
     assert stats.copied_bytes == nbytes + row.nbytes
 
@@ -182,7 +183,7 @@ def test_a_save_goes_on_when_its_task_is_cancelled(ckpt: Path) -> None:
 
 
 def failed_save(path: Path) -> holdfast.Future[holdfast.Stats]:
-    """A background save that has failed, because something is there."""
+    """Returns a background save that has failed, because the path exists."""
     path.mkdir(exist_ok=True)
     future = holdfast.save(path, {"a": 1}, background=True)
     while not future.done():
@@ -197,7 +198,7 @@ def test_the_next_save_raises_what_nobody_asked_for(tmp_path: Path) -> None:
     if hasattr(info.value, "__notes__"):
         assert any("earlier save to" in note for note in info.value.__notes__)
     assert not (tmp_path / "1").exists()
-    # Once; the future itself goes on saying what happened.
+    # Only one later call raises the error; the future itself still has it.
     holdfast.save(tmp_path / "1", {"a": 1})
     with pytest.raises(errors.AlreadyExistsError):
         future.result()

@@ -1,4 +1,4 @@
-"""diff, stats and merge against numpy."""
+"""diff, stats and merge, compared with numpy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def _random(
 
 
 def _wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Exact: 64 bits of mantissa."""
+    """Returns the values in a dtype that holds them exactly (64 bits of
+    mantissa)."""
     if np.iscomplexobj(values):
         return values.astype(np.clongdouble)
     if values.dtype.kind in "iu" or values.dtype == bool:
@@ -144,7 +145,7 @@ def _check_diff(
     error = np.abs(x - y)[numbers]
     larger = np.maximum(np.abs(x), np.abs(y))[numbers]
     if np.iscomplexobj(a):
-        return  # parts that are NaN on both sides: the C++ tests have them
+        return  # the C++ tests cover parts that are NaN on both sides
     close = np.isfinite(larger) & (error <= 0.5 + np.longdouble(0.1) * larger)
     beyond = np.count_nonzero(nan) + np.count_nonzero(~close)
     assert abs(leaf.beyond_count - beyond) <= 0
@@ -177,7 +178,7 @@ def test_average_is_that_of_numpy(name: str, tmp_path: Path) -> None:
     got = holdfast.load(tmp_path / "soup")
     assert got["step"] == 3
     assert got["w"].dtype == dtype
-    if name != "bfloat16":  # astype rounds twice there
+    if name != "bfloat16":  # numpy's astype rounds twice
         assert got["w"].tobytes() == want.astype(dtype).tobytes()
     error = np.abs(got["w"].astype(np.float64) - want)
     unit = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-24}

@@ -1,4 +1,4 @@
-"""`holdfast.convert`: arguments and results; the engine has its own tests."""
+"""`holdfast.convert`: arguments and results. The engine has its own tests."""
 
 from __future__ import annotations
 

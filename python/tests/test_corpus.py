@@ -1,5 +1,5 @@
-"""Every checkpoint of the golden corpus, through `holdfast.load` and
-`holdfast.orbax`: containers, kinds, dtypes and values as recorded."""
+"""Reads every checkpoint of the golden corpus with `holdfast.load` and
+`holdfast.orbax`: containers, kinds, dtypes and values are as recorded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def case_names() -> list[str]:
 CASE_NAMES = case_names()
 
 
-# As when the corpus was recorded.
+# The corpus was recorded with 64-bit types.
 pytestmark = pytest.mark.usefixtures("wide_types")
 
 
@@ -43,7 +43,7 @@ def items_of(case: Path, *kinds: str) -> list[dict[str, Any]]:
 
 
 def find(tree: Any, leaf: dict[str, Any]) -> Any:
-    """The value at a recorded path; checks each container's kind."""
+    """Returns the value at a recorded path; checks each container's kind."""
     for element in leaf["path"]:
         if element["kind"] == "sequence":
             assert isinstance(tree, list), leaf["param"]
@@ -83,7 +83,8 @@ def check_array(value: Any, leaf: dict[str, Any]) -> None:
 
 
 def check_scalar(value: Any, leaf: dict[str, Any]) -> None:
-    # Others are rank-0 arrays, or in files that do not tell the two apart.
+    # Other values are rank-0 arrays, or in files that do not distinguish
+    # scalars from rank-0 arrays.
     if leaf["value_type"] == "scalar" and not leaf["skip_deserialize"]:
         assert isinstance(value, (bool, int, float, complex)), leaf["param"]
     literal = leaf["value"]

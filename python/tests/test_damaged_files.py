@@ -1,5 +1,4 @@
-"""Damage to files other than arrays, and to the newest step, as users see
-it."""
+"""Damage to files without arrays, and to the newest step, as users see it."""
 
 from __future__ import annotations
 
@@ -103,7 +102,7 @@ def test_removed_checksums(tmp_path: Path) -> None:
             assert call() == "adam"
     report = holdfast.verify(path)
     assert [damage.file for damage in report.damages] == ["_HOLDFAST_DIGESTS"]
-    # As stock Orbax's, and those of holdfast 0.1.0.
+    # The marker of stock Orbax, and of holdfast 0.1.0.
     (path / "commit_success.txt").write_text("Checkpoint commit was successful")
     assert holdfast.load(path)["name"] == "adam"
     assert holdfast.verify(path)

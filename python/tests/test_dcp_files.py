@@ -1,4 +1,4 @@
-"""Directories of torch.distributed.checkpoint, read and written natively."""
+"""torch.distributed.checkpoint directories, read and written without torch."""
 
 from __future__ import annotations
 

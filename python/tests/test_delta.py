@@ -1,4 +1,4 @@
-"""Deltas: saved, loaded, materialized, followed, given out as patches."""
+"""Deltas: saving, loading, materializing, following, and patches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _weights(step: int) -> dict[str, Any]:
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Path:
-    """A root with an anchor and three deltas."""
+    """Returns a root with a full step and three deltas."""
     holdfast.save(tmp_path / "0", _weights(0))
     for step in range(1, 4):
         holdfast.save(tmp_path / str(step), _weights(step), base=step - 1)

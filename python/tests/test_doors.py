@@ -1,4 +1,5 @@
-"""holdfast.fsspec and holdfast.zarr: checkpoints as files and as a group."""
+"""holdfast.fsspec and holdfast.zarr, which show checkpoints as files and as a
+zarr group."""
 
 import os
 import pathlib
@@ -146,7 +147,7 @@ def test_a_replaced_checkpoint_is_an_error(tmp_path: pathlib.Path) -> None:
     ones = files.cat_file(url)
     assert len(ones) == len(zeros)
     assert ones != zeros
-    # A file that was opened before is not part of the one that took its place.
+    # A file that was opened before does not read from its replacement.
     with pytest.raises(holdfast.errors.DataLossError, match="replaced"):
         open_before.read()
 
@@ -177,7 +178,7 @@ def test_stored_files_are_checked(checkpoint: str) -> None:
     os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(holdfast.errors.DataLossError, match="differ"):
         files.cat_file(name)
-    # Links to directories lead nowhere here.
+    # Links to directories are not followed.
     os.symlink(checkpoint, pathlib.Path(checkpoint, "notes"))
     files.invalidate_cache()
     assert "notes" not in _names(

@@ -1,6 +1,7 @@
-"""Which part of a DTensor each rank holds and writes, all ranks in one process.
+"""Which part of a DTensor each rank holds and writes.
 
-torch's fake process group gives this process any rank of any world.
+All ranks are in one process: with torch's fake process group, this process can
+be any rank of a group of any size.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from torch.testing._internal.distributed.fake_pg import (  # noqa: E402
 
 @contextmanager
 def being(rank: int, world_size: int) -> Iterator[None]:
-    """torch.distributed of one rank, whose collectives do nothing."""
+    """Initializes torch.distributed as one rank, with collectives that do
+    nothing."""
     distributed.init_process_group(
         "fake", rank=rank, world_size=world_size, store=FakeStore()
     )
@@ -60,7 +62,7 @@ def mesh_of(*shape: int, first: int = 0) -> Any:
 
 
 def empty_dtensor(shape: tuple[int, ...], mesh: Any, placements: Any) -> Any:
-    """With a local tensor of torch's own reckoning."""
+    """Returns a DTensor with a local tensor whose shape torch computes."""
     local_shape, _ = compute_local_shape_and_global_offset(
         shape, mesh, placements
     )
@@ -78,7 +80,7 @@ def empty_dtensor(shape: tuple[int, ...], mesh: Any, placements: Any) -> Any:
 def cut_by_torch(
     index: Any, mesh: Any, placements: Any, where: list[int]
 ) -> Any:
-    """The local tensor, by torch's own way to cut one, axis after axis."""
+    """Returns the local tensor that torch's placements cut, axis by axis."""
     for mesh_axis, placement in enumerate(placements):
         if placement.is_replicate():
             continue
@@ -133,7 +135,7 @@ def test_layouts_are_what_torch_cuts(seed: int) -> None:
             )
             part.of(local)[...] = index.numpy()[box]
             written[box] += layout.is_writer
-            # No chunk goes over an edge between processes.
+            # No chunk crosses a border between processes.
             for axis, (start, extent) in enumerate(
                 zip(part.origin, part.shape, strict=True)
             ):
@@ -144,7 +146,7 @@ def test_layouts_are_what_torch_cuts(seed: int) -> None:
         np.testing.assert_array_equal(local, expected)
         if layout.parts:
             assert layout.parts[0].origin == offset
-    assert (written == 1).all()  # each element by one rank
+    assert (written == 1).all()  # exactly one rank writes each element
 
 
 def test_even_cuts_are_written_as_they_are() -> None:

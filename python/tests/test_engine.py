@@ -1,4 +1,4 @@
-"""The compiled module's own interface, where the public one does not reach."""
+"""The parts of the compiled module that the public interface does not show."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_adapt_is_asked_with_the_path() -> None:
 
 
 def test_adapt_must_make_something_known() -> None:
-    with pytest.raises(TypeError, match="adapt made a"):
+    with pytest.raises(TypeError, match="adapt returned a"):
         _engine.build_tree({"a": object()}, adapt=lambda *_: object())
     with pytest.raises(ZeroDivisionError):
         _engine.build_tree({"a": object()}, adapt=lambda *_: 1 / 0)
@@ -257,7 +257,7 @@ def test_list_steps(tmp_path: Path) -> None:
 
 
 class Part:
-    """An array of which this process has these shards."""
+    """An array of which this process has the given shards."""
 
     def __init__(self, shards: dict[int, Any], write_rows: int = 2) -> None:
         self.leaf = _engine.ArrayLeaf(

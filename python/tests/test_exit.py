@@ -1,4 +1,4 @@
-"""How programs end while a save goes on in the background."""
+"""How programs end while a background save is running."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from conftest import run_program
 
 import holdfast
 
-# Two ranks, which are threads: the first waits for the second in the midst of
-# the second save, when files are written and nothing is committed, until the
-# program says `go()`.
+# Two ranks that are threads. In the middle of the second save, when files are
+# written but not committed, the first rank waits for the second until the
+# program calls `go()`.
 PROGRAM = """
 import os, sys, threading, time
 import numpy as np
@@ -83,7 +83,8 @@ def end(
 
 
 def stored(path: Path) -> int:
-    """Which save is at the path: it is whole."""
+    """Checks that the checkpoint at the path is complete; returns the number of
+    its save."""
     assert holdfast.verify(path).ok
     tree = holdfast.load(path)
     value = int(tree["a0"][0])
@@ -92,7 +93,7 @@ def stored(path: Path) -> int:
     return value
 
 
-# When the main thread has come to its end.
+# Lets the save continue when the main thread has ended.
 LET_GO = """
 def wait_for_the_end():
     threading.main_thread().join()
@@ -122,7 +123,7 @@ def test_the_interpreter_waits(ckpt: Path, how: str, code: int) -> None:
 def test_os_exit_leaves_the_old_checkpoint(ckpt: Path) -> None:
     end("os._exit(5)", ckpt, 5)
     assert stored(ckpt) == 1
-    # The leftovers of the dead save are in nobody's way.
+    # Files of the unfinished save do not prevent the next save.
     holdfast.save(ckpt, {"a": 1}, overwrite=True)
     assert os.listdir(ckpt.parent) == ["ckpt"]
 
@@ -164,7 +165,7 @@ def test_dropping_in_development_mode_warns(
     assert stored(ckpt) == 2
 
 
-# Three threads that nobody joins are at work when the program ends.
+# Three threads that are not joined are working when the program ends.
 DAEMONS = """
 import sys, threading
 import numpy as np

@@ -1,4 +1,4 @@
-"""Every difference between a target and a checkpoint, at once."""
+"""Explanations list every difference between a target and a checkpoint."""
 
 import json
 import subprocess

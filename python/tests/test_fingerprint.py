@@ -1,5 +1,5 @@
-"""Fingerprints: the engine's values by a second implementation, in numpy; saves
-that store them, loads that check them, replicas compared by them."""
+"""Fingerprints: the engine's values compared with a second implementation in
+numpy, saves that store them, loads that check them, and checks of replicas."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mix(number: int) -> int:
 
 
 def twin(array: Any) -> str:
-    """The fingerprint as doc/fingerprints.md defines it."""
+    """Returns the fingerprint, computed as doc/fingerprints.md defines it."""
     array = np.asarray(array)
     data = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
     if array.dtype == bool:
@@ -263,7 +263,8 @@ def test_stock_orbax_reads_them(
 
 
 def test_memory_that_is_not_what_was_saved_is_found(ckpt: Path) -> None:
-    """The file says something else, and all checksums vouch for it."""
+    """A stored fingerprint that differs from the array, with valid checksums,
+    is an error."""
     holdfast.save(ckpt, {"w": np.arange(9)}, fingerprints=True)
     file = ckpt / "_HOLDFAST_FINGERPRINTS"
     document = json.loads(file.read_text())
@@ -276,6 +277,6 @@ def test_memory_that_is_not_what_was_saved_is_found(ckpt: Path) -> None:
     with pytest.raises(errors.DataLossError, match="_HOLDFAST_FINGERPRINTS"):
         holdfast.load(ckpt, fingerprints=True)
     assert holdfast.load(ckpt)["w"][8] == 8
-    # Without the list nothing vouches for it.
+    # Without the list of checksums, the fingerprints file is ignored.
     (ckpt / "_HOLDFAST_DIGESTS").unlink()
     assert holdfast.load(ckpt, fingerprints=True, verify=False)["w"][8] == 8

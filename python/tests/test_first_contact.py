@@ -1,4 +1,5 @@
-"""Checkpoints of others as people have them: T5X's, parts of sets, pointers."""
+"""Other tools' checkpoints as users have them: T5X's, incomplete sets of files,
+Git LFS pointers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
 
 def write_zarr(directory: Path, array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Writes the array as T5X does, and gives the spec that T5X keeps."""
+    """Writes the array as T5X does; returns the spec that T5X stores."""
     directory.mkdir(parents=True)
     metadata = {
         "zarr_format": 2,
@@ -46,7 +47,7 @@ def write_zarr(directory: Path, array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def write_t5x(directory: Path) -> dict[str, Any]:
-    """Writes a checkpoint of T5X, and gives its tree."""
+    """Writes a T5X checkpoint; returns its tree."""
     msgpack = pytest.importorskip("msgpack")
     kernel = np.arange(15, dtype=np.float32).reshape(5, 3)
     bias = np.arange(3, dtype=np.float32)
@@ -82,7 +83,7 @@ def test_the_arrays_of_t5x_are_arrays(tmp_path: Path) -> None:
     want = write_t5x(tmp_path / "checkpoint_100")
     got = holdfast.load(tmp_path / "checkpoint_100")
     np.testing.assert_equal(got, want)
-    # The root of its checkpoints, too.
+    # The root of T5X checkpoints can be loaded, too.
     np.testing.assert_equal(holdfast.load(tmp_path), want)
     assert holdfast.verify(tmp_path / "checkpoint_100").ok
     target = tmp_path / "t5.safetensors"
@@ -130,7 +131,7 @@ def test_a_model_without_one_of_its_files(tmp_path: Path) -> None:
         with pytest.raises(errors.DataLossError, match="00002-of-00003"):
             call()
     assert not holdfast.verify(model).ok
-    # The existing leaves can be had by asking for no more.
+    # A rescue returns the leaves that exist.
     rescued = holdfast.rescue(model, tmp_path / "rescued")
     assert [lost.file for lost in rescued.lost] == [
         "model-00002-of-00003.safetensors"

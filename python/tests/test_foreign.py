@@ -1,4 +1,4 @@
-"""safetensors and npz: against the real libraries, both ways."""
+"""safetensors and npz files, exchanged with the real libraries."""
 
 from __future__ import annotations
 
@@ -233,7 +233,8 @@ def test_shards_as_hub_libraries_read_them(tmp_path: Path) -> None:
 
 
 def test_what_holdfast_takes_the_library_takes(tmp_path: Path) -> None:
-    """Whatever one byte of a header becomes."""
+    """Changes one byte of a header: what holdfast then accepts, the library
+    accepts, too."""
     random = np.random.default_rng(7)
     state = {"a": np.arange(4, dtype=np.int16), "b": np.ones(3, np.float32)}
     good = bytearray(st.save(state))

@@ -1,4 +1,4 @@
-"""Processes that were forked from one that has used holdfast."""
+"""Processes that are forked from a process that has used holdfast."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ for round_number in range(5):
 def test_many_forks_at_any_moment_of_a_save(
     tmp_path: Path, run_python: Callable[..., object]
 ) -> None:
-    """Children that are forked wherever the working thread just is."""
+    """Children work that were forked at any point of a save by another
+    thread."""
     run_python(MANY, tmp_path)
 
 
@@ -282,5 +283,6 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 def test_a_fork_waits_for_imports_under_way(
     tmp_path: Path, run_python: Callable[..., object]
 ) -> None:
-    """Else the child would have half a module, and its lock for ever."""
+    """Otherwise the child would have a partly imported module, whose lock is
+    held forever."""
     run_python(IMPORTING, tmp_path)

@@ -1,4 +1,4 @@
-"""Addresses of steps, log and bisect."""
+"""Step addresses, log and bisect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from holdfast import errors
 
 @pytest.fixture
 def root(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Steps 10 to 80: `w` has a NaN from 60 on; the loss falls to 0."""
+    """Returns a root with steps 10 to 80. `w` has a NaN from step 60 on; the
+    loss falls to 0."""
     root = tmp_path / "run"
     options = ocp.CheckpointManagerOptions(
         best_fn=lambda metrics: metrics["loss"],

@@ -1,4 +1,5 @@
-"""Dicts with integer keys: they come back as integers, and stay Orbax's."""
+"""Dicts with integer keys: holdfast restores integers, and Orbax still reads
+the files."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ TREE = {
 
 
 def keys_of(tree: Any) -> Any:
-    """The tree's keys with their types, and no values."""
+    """Returns the tree's keys with their types, without values."""
     if isinstance(tree, dict):
         return [(type(key).__name__, key, keys_of(tree[key])) for key in tree]
     if isinstance(tree, (list, tuple)):
@@ -40,7 +41,8 @@ def ordered(tree: Any) -> Any:
 
 
 def texted(tree: Any) -> Any:
-    """As Orbax restores it: every key a text, in the order of texts."""
+    """Returns the tree as Orbax restores it: all keys are strings, sorted as
+    strings."""
     if isinstance(tree, dict):
         pairs = {str(key): texted(child) for key, child in tree.items()}
         return {key: pairs[key] for key in sorted(pairs)}

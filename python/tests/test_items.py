@@ -1,4 +1,4 @@
-"""An item that is asked for is there, or that is said: never all instead."""
+"""A call that names an item gets this item or an error, never all items."""
 
 from __future__ import annotations
 
@@ -144,6 +144,6 @@ def test_a_root_gives_the_newest_step_with_the_item(
 def test_the_base_of_an_items_delta_may_be_bare(
     tmp_path: pathlib.Path,
 ) -> None:
-    """A step that was saved as a delta to a bare step stays readable."""
+    """A delta of a step without items stays readable."""
     path = delta(tmp_path)
     assert np.array_equal(holdfast.load(path)["w"], TREE["w"])

@@ -1,5 +1,5 @@
-"""jax arrays of every sharding, typed keys, and the containers of JAX's
-libraries: out, back, and recorded as Orbax records them."""
+"""Saves and loads jax arrays in every sharding, typed keys, and the containers
+of JAX's libraries; the files are as Orbax writes them."""
 
 from __future__ import annotations
 
@@ -412,7 +412,7 @@ def test_the_shapes_of_a_state_with_numbers(ckpt: Path) -> None:
         with pytest.raises(errors.InvalidArgumentError, match=f"{name}.*dtype"):
             wrong = jax.ShapeDtypeStruct((), dtype)
             holdfast.load(ckpt, {name: wrong}, keys=[name])
-    # An array has the width that it was given.
+    # An array's width is fixed, unlike a Python number's.
     with pytest.raises(errors.InvalidArgumentError, match="w.*dtype"):
         wrong = jax.ShapeDtypeStruct((2, 3), "bfloat16")
         holdfast.load(ckpt, {"w": wrong}, keys=["w"])

@@ -1,4 +1,4 @@
-"""Real processes of jax: holdfast.save and load of arrays spread over them."""
+"""holdfast.save and load with real jax processes that share the arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages that `enable_logging` shows, in a process of its own."""
+"""The messages that `enable_logging` shows, in a separate process."""
 
 import logging
 

@@ -1,4 +1,5 @@
-"""holdfast.metrics(), its text, and the files that the environment asks for."""
+"""holdfast.metrics(), its text format, and the files that environment variables
+request."""
 
 import json
 import os
@@ -72,7 +73,7 @@ def test_trace_opens_in_perfetto(tmp_path):
     try:
         processor = trace_processor.TraceProcessor(
             trace=str(tmp_path / "t.json"))
-    # Its program is fetched when it is first wanted.
+    # The trace processor's program is downloaded at the first use.
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no trace processor here: {error}")
     with processor:

@@ -1,4 +1,5 @@
-"""Arrays that are used where they lie in their files: which, and which not."""
+"""Memory mapping: which arrays are mapped from their files, and which are
+not."""
 
 from __future__ import annotations
 
@@ -40,14 +41,15 @@ def _array(kind: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 def _model() -> Arrays:
-    """Large enough that no format keeps an array in its metadata."""
+    """Returns arrays that are too large to be stored in any format's
+    metadata."""
     arrays = {f"layer.{kind}": _array(kind, (300, 16)) for kind in _KINDS}
     arrays["cube"] = _array("float32", (5, 30, 40))
     return arrays
 
 
 def _mapped_file(array: np.ndarray[Any, Any]) -> str:
-    """The file whose mapping has the array's memory; "" where none has."""
+    """Returns the file that is mapped at the array's memory, or ""."""
     address = array.__array_interface__["data"][0]
     last = address + max(array.nbytes, 1) - 1
     for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
@@ -118,15 +120,16 @@ def _flat(tree: Any, prefix: str = "") -> Arrays:
     return flat
 
 
-# Their formats put arrays at any offset: behind a chunk of zarr 3 lies the
-# index of its shard, before an array of DCP the archive that it is in.
+# The formats of these writers have arrays at any offset, because other data
+# surround them: a zarr 3 chunk is followed by the index of its shard, and a DCP
+# array is inside an archive.
 _PUT_ANYWHERE = {"orbax-v1", "zarr3", "dcp", "torch-dist"}
 
 
 @pytest.mark.parametrize("writer", _WRITERS)
 def test_formats_and_dtypes(tmp_path: pathlib.Path, writer: str) -> None:
     arrays = _model()
-    # In DCP holdfast writes what torch has.
+    # For DCP, holdfast writes only dtypes that torch has.
     if writer in ("dcp", "torch-dist"):
         del arrays["layer.uint32"]
     path = tmp_path / "ckpt"
@@ -168,7 +171,7 @@ def test_npz_and_torch_files(tmp_path: pathlib.Path) -> None:
     _check_mapped(
         holdfast.load(tmp_path / "m.pt", mmap="require"), want, tmp_path
     )
-    # numpy puts the members of an archive anywhere: bytes need no alignment.
+    # numpy does not align the members of an archive; bytes need no alignment.
     np.savez(tmp_path / "m.npz", b=want["b"])
     _check_mapped(
         holdfast.load(tmp_path / "m.npz", mmap="require"),
@@ -215,7 +218,7 @@ def test_what_cannot_be_mapped_is_read(tmp_path: pathlib.Path) -> None:
 
 
 def _misaligned(path: pathlib.Path) -> None:
-    """A safetensors file whose data begin at an odd place."""
+    """Writes a safetensors file whose data begin at an odd offset."""
     header = b'{"w":{"dtype":"F32","shape":[5],"data_offsets":[0,20]}}'
     header += b" " * (1 - len(header) % 2)
     body = np.arange(5, dtype="f4").tobytes()
@@ -239,7 +242,7 @@ def test_one_leaf_and_a_part_of_the_tree(tmp_path: pathlib.Path) -> None:
         layers = opened.mmap("layer", verify=True)
         with pytest.raises(holdfast.errors.NotFoundError, match="lay"):
             opened.mmap("lay")
-    # They outlive the checkpoint that they came from, and its files.
+    # The arrays stay valid after the checkpoint and its files are gone.
     shutil.rmtree(tmp_path / "ckpt")
     assert _bits(cube) == _bits(arrays["cube"])
     del arrays["cube"]

@@ -1,7 +1,7 @@
-"""Arrays of any bytes, in any memory: what is saved comes back, bit for bit.
+"""Arrays of any bytes, in any memory layout, are restored bit for bit.
 
-For bools the truth comes back, which is all of them that numpy shows; for types
-of less than a byte the bits of the value.
+Exceptions: bools are restored as true or false, which is all that numpy shows
+of them, and types smaller than a byte without their unused bits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LAYOUTS = [(2, True), (2, False), (3, True), (3, False)]
 
 
 def odd_array(name: str) -> np.ndarray[Any, Any]:
-    """Every byte value, in random places."""
+    """Returns an array with every byte value, in random order."""
     dtype = np.dtype(getattr(ml_dtypes, name, name))
     random = np.random.default_rng(zlib.crc32(name.encode()))
     count = 12 * 32 * dtype.itemsize
@@ -39,7 +39,7 @@ def odd_array(name: str) -> np.ndarray[Any, Any]:
 
 
 def in_odd_memory(array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """The same dtype, as views that lie otherwise."""
+    """Returns views of arrays of the same dtype, in unusual memory layouts."""
     size = array.nbytes
     unaligned = np.zeros(size + 1, np.uint8)
     unaligned[1:] = array.reshape(-1).view(np.uint8)
@@ -57,7 +57,8 @@ def in_odd_memory(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def bits_of(array: Any) -> bytes:
-    """The bytes of a value's own pattern, in C order, little endian."""
+    """Returns the elements' bytes in C order, little endian, as they must be
+    restored."""
     array = np.asarray(array)
     name = array.dtype.name
     plain = np.array(array, order="C")
@@ -79,7 +80,7 @@ def check(loaded: dict[str, Any], saved: dict[str, Any]) -> None:
         got = np.asarray(loaded[key])
         assert got.dtype == want.dtype.newbyteorder("="), key
         assert got.shape == want.shape, key
-        # Nothing but 0 and 1, and no bits above a value.
+        # Bools are 0 or 1, and unused bits are zero.
         assert got.tobytes() == bits_of(want), key
 
 
@@ -137,7 +138,7 @@ def test_odd_bools_of_numpy_are_read_as_true(tmp_path: Path, save: Any) -> None:
 def test_odd_bools_that_tensorstore_wrote_are_read_as_true(
     tmp_path: Path, driver: str
 ) -> None:
-    """It writes them, and then refuses to read them."""
+    """TensorStore writes such bools, but then refuses to read them."""
     tensorstore = pytest.importorskip("tensorstore")
     array = odd_array("bool")
     spec = {

@@ -1,4 +1,4 @@
-"""`holdfast.open`: the mapping, slicing as numpy's, and what people see."""
+"""`holdfast.open`: the mapping, slices as in numpy, and the displays."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_slices_as_numpy(opened: holdfast.Checkpoint, key: Any) -> None:
     assert isinstance(got, np.ndarray)
     assert got.shape == want.shape and got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
-    got[...] = 0  # the caller's own
+    got[...] = 0  # is writable
 
 
 def test_random_slices_as_numpy(opened: holdfast.Checkpoint) -> None:

@@ -1,9 +1,9 @@
 """Every pair of options of save, convert, view, materialize, merge and rescue:
-both are done, or the call is refused with words that name one of them.
+both take effect, or the call is refused with a message that names one of them.
 
-Each function has a table with a row for each option: a value other than the
-default, and what shows in the result that it was done. `REFUSED` lists the
-pairs that are refused.
+Each function has a table with a row for each option. A row has a value other
+than the default, and a check whether the result shows the option's effect.
+`REFUSED` lists the pairs that are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import holdfast
 from holdfast import _api
 
 SAFETENSORS = "safetensors"
-CHUNK_BYTES = 64 << 10  # of what lies in safetensors none is smaller
+CHUNK_BYTES = 64 << 10  # the smallest size of chunks in safetensors files
 SHARD_BYTES = 5000
 
 
@@ -59,7 +59,7 @@ BACKWARD = {"from": "back", "to": "m", "axes": "k j -> (k j)"}
 
 @dataclasses.dataclass
 class Sources:
-    """The checkpoints that the calls read; they must not write to them."""
+    """The checkpoints that the calls read and must not change."""
 
     folder: Path
 
@@ -94,7 +94,7 @@ class Sources:
         chunk.write_bytes(bytes(len(chunk.read_bytes())))
 
     def _save_composite(self, step: int) -> None:
-        """Two items, as Orbax's manager would write them."""
+        """Saves two items, as Orbax's manager does."""
         for item, tree in (
             ("state", _tree(step)),
             ("state2", {"second": np.ones(3)}),
@@ -106,20 +106,20 @@ class Sources:
                 shutil.copytree(one / "state", whole / item)
             else:
                 shutil.copytree(one, whole)
-        # They are of two saves.
+        # The items are from two saves, so no list of checksums fits both.
         for digests in whole.rglob("_HOLDFAST_DIGESTS"):
             digests.unlink()
 
 
 @dataclasses.dataclass
 class Done:
-    """A call that has returned, and where its result lies."""
+    """A call that has returned, and where its result is."""
 
     folder: Path
-    names: set[str]  # of options
+    names: set[str]  # the names of the options
     target: Path
     result: Any = None
-    whole: Path | None = None  # of a run of deltas: its whole step
+    whole: Path | None = None  # for a run of deltas, its full step
     events: list[tuple[str, int, int]] = dataclasses.field(default_factory=list)
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
 
@@ -144,15 +144,17 @@ def _leaves(opened: Any) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """A row: what is passed for an option, and what shows that it counts.
+    """A row: the value for an option, and the check that it takes effect.
 
     Attributes:
       name: the parameter.
-      value: other than its default; or a function of (Sources, Done).
-      shows: whether the result shows it; None: nothing can, because `why`.
-      needs: other options without which this one is refused.
-      label: tells several rows of one option apart.
-      is_guard: it only refuses, so that a call without it shows the same.
+      value: a value other than the default, or a function of (Sources, Done).
+      shows: returns whether the result shows the effect; None if no result can,
+        for the reason `why`.
+      needs: other options without which this option is refused.
+      label: distinguishes several rows for one option.
+      is_guard: whether the option can only cause a refusal, so that the result
+        is the same without it.
     """
 
     name: str
@@ -167,14 +169,15 @@ class Option:
         return self.label or self.name
 
     def words(self) -> list[str]:
-        """The words that a refusal may name it by."""
+        """Returns the words by which a refusal may name the option."""
         value = [self.value] if self.name == "format" else []
         return [self.name, *self.needs, *value]
 
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """A value that is made for each call; equal ones are the same."""
+    """A value that is made anew for each call; those with equal names are
+    equal."""
 
     name: str
     make: Callable[[Sources, Done], Any] = dataclasses.field(compare=False)
@@ -189,7 +192,7 @@ def _recorder(sources: Sources, done: Done) -> Any:
 
 
 def _metadata(folder: Path) -> dict[str, Any]:
-    """The metadata of the one item that `folder` has."""
+    """Returns the metadata of the only item in `folder`."""
     (file,) = folder.rglob("_METADATA")
     found: dict[str, Any] = json.loads(file.read_text())
     return found
@@ -204,7 +207,8 @@ def _is_also(done: Done) -> bool:
 
 
 def _data_file_count(done: Done) -> int:
-    """Files with arrays, of a database or of safetensors."""
+    """Returns the number of files with arrays, in a database or in
+    safetensors."""
     return sum(
         file.suffix == ".safetensors" or file.stat().st_size > 5000
         for file in done.target.rglob("*")
@@ -499,7 +503,7 @@ TABLES: dict[str, list[Option]] = {
     "rescue": RESCUE,
 }
 
-# By function: a row's name, and those that it is not taken with.
+# By function: the name of a row, and the rows that it is refused with.
 LAYOUT = ["zarr_format", "ocdbt", "compression"]
 BOTH = ["also", "shard_bytes of also"]
 REFUSED: dict[str, list[tuple[str, list[str]]]] = {
@@ -530,7 +534,7 @@ REFUSED: dict[str, list[tuple[str, list[str]]]] = {
             "format=safetensors",
             ["sizes", "zarr_format", "compression", "chunk_bytes"],
         ),
-        # A tensor that is cast is copied.
+        # A view copies a tensor that is cast.
         ("must_refer", ["cast", "compression"]),
     ],
     "merge": [
@@ -544,7 +548,7 @@ REFUSED: dict[str, list[tuple[str, list[str]]]] = {
     ],
 }
 
-# Options that are about another, without it.
+# (function, option): options that are refused without another option.
 ALONE = [
     ("convert", "reverse"),
     ("convert", "sizes"),
@@ -651,7 +655,8 @@ CALLS = {
 
 
 def _both(rows: tuple[Option, ...]) -> dict[str, Any] | None:
-    """The options of rows; None: one needs what the other does not want."""
+    """Returns the options of the rows, or None if they need different values of
+    one option."""
     merged: dict[str, Any] = {}
     for row in rows:
         for name, value in {**row.needs, row.name: row.value}.items():
@@ -669,7 +674,7 @@ def _call(
     spy: pytest.MonkeyPatch,
     without: str = "",
 ) -> Done:
-    """Calls the function with the options of `rows`, less `without`."""
+    """Calls the function with the options of `rows`, except `without`."""
     options = _both(rows)
     assert options is not None
     names = set(options)
@@ -706,7 +711,8 @@ def folder() -> Iterator[Path]:
 
 
 class _memory_folder:
-    """A directory in memory where there is such a thing: calls are many."""
+    """A directory, in memory if the system has one, because there are many
+    calls."""
 
     def __enter__(self) -> Path:
         memory = "/dev/shm"

@@ -1,5 +1,4 @@
-"""Readers beside a saver that overwrites: nothing is damaged, so nobody says
-so, and no read is of two saves."""
+"""Reads during overwrites never report damage, and never mix two saves."""
 
 from __future__ import annotations
 
@@ -97,11 +96,11 @@ def test_no_reader_sees_damage(
 
 
 def test_a_file_is_replaced(tmp_path: pathlib.Path) -> None:
-    """No element of one file is read by the header of another."""
+    """A file's elements are never read with the header of its replacement."""
     path = tmp_path / "m.safetensors"
 
     def put(value: int) -> None:
-        # The tensors change places.
+        # Each save exchanges the places of the tensors.
         names = ("a", "b") if value % 2 else ("b", "a")
         tree = {name: np.full(500, float(value)) for name in names}
         tree["b" if value % 2 else "a"] += 1000

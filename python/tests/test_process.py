@@ -1,7 +1,6 @@
-"""The surroundings of a process: signals, memory, forks, imports and the end of
-it all.
+"""Signals, memory, forks, imports and the end of a process.
 
-Each test runs a program of its own.
+Each test runs a separate program.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ def test_nothing_is_copied_on_either_way(
     if kind == "jax":
         pytest.importorskip("jax")
     saving, loading = map(float, run_python(MEMORY, kind, ckpt).stdout.split())
-    # MiB beyond the array itself, of which there are 256.
+    # MiB in addition to the array itself, which has 256 MiB.
     assert saving < 100
     assert loading < 256 + 100
 

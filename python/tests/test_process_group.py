@@ -1,4 +1,4 @@
-"""ProcessGroup: messages that Python carries, and who is asked to wait."""
+"""ProcessGroup: messages that Python transports, and which ranks must wait."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_a_transport_raises_comes_back() -> None:
     with pytest.raises(LookupError, match="no such host"):
         group.agree("p")
     Broken.send = lambda *_: None  # type: ignore[method-assign]
-    with pytest.raises(errors.InternalError, match="gave no bytes"):
+    with pytest.raises(errors.InternalError, match="did not return bytes"):
         group.agree("p")
 
 
@@ -210,7 +210,7 @@ def test_loads_of_threads(tmp_path: Path) -> None:
     loaded = on_all(3, load)
     for rank, tree in enumerate(loaded):
         assert tree["w"].tolist() == [0, 1, 2, 3, 4, 5]
-        tree["w"][0] = rank + 10  # nobody else sees it
+        tree["w"][0] = rank + 10  # no other rank sees the change
         assert tree["b"] is ... if rank == 0 else tree["b"].tolist() == [1, 1]
     assert [tree["w"][0] for tree in loaded] == [10, 11, 12]
 

@@ -1,5 +1,5 @@
-"""RemotePath beside pathlib's pure paths, and `_files` beside `os`: what needs
-no server. tests/remote/test_python.py has the rest."""
+"""RemotePath compared with pathlib's pure paths, and `_files` with `os`.
+tests/remote/test_python.py has the tests that need a server."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ NAMES = ["a", "b.json", "c.tar.gz", ".d", "7", "step_0007", "x y", "ü"]
 
 
 def twins(count, seed):
-    """Remote paths, and the pure paths that have the same names."""
+    """Yields remote paths, with the pure paths that have the same names."""
     rng = random.Random(seed)
     for _ in range(count):
         names = rng.choices(NAMES, k=rng.randint(0, 4))

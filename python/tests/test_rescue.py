@@ -16,13 +16,14 @@ def _tree(seed: int) -> dict[str, dict[str, np.ndarray]]:
 
 
 def _large_tree() -> dict[str, dict[str, np.ndarray]]:
-    """No array lies in a node of the database, which has a checksum."""
+    """Returns arrays that are too large for the nodes of a database, which have
+    checksums."""
     rng = np.random.default_rng(7)
     return {"params": {name: rng.standard_normal((40, 50)) for name in "ab"}}
 
 
 def _torn(folder: pathlib.Path) -> pathlib.Path:
-    """A save that never ended, without one chunk."""
+    """Makes an unfinished save that lacks a chunk; returns its path."""
     holdfast.save(folder / "7", _tree(7), ocdbt=False)
     torn = folder / "7.orbax-checkpoint-tmp"
     (folder / "7").rename(torn)
@@ -117,7 +118,7 @@ def test_a_delta_needs_its_base(tmp_path: pathlib.Path) -> None:
     with pytest.raises(holdfast.errors.NotFoundError, match="6 not found"):
         holdfast.rescue(delta, tmp_path / "out")
     (tmp_path / "elsewhere").rename(base)
-    # Its arrays are not arrays of the step.
+    # Without its metadata, a delta's arrays are not the step's arrays.
     (delta / "_METADATA").unlink()
     with pytest.raises(holdfast.errors.DataLossError, match="it is a delta"):
         holdfast.rescue(delta, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Records of what decides how a run goes on, and what differs."""
+"""Records of what determines how a run continues, and their differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 class Batches:
-    """A data iterator that can tell where it is."""
+    """A data iterator whose position can be saved."""
 
     def __init__(self, at: int = 0) -> None:
         self.at = at
@@ -28,7 +28,7 @@ class Batches:
 
 
 def _torch_generator(seed: int) -> dict[str, Any]:
-    """torch's part of `rng`; empty without torch."""
+    """Returns torch's part of `rng`, or {} without torch."""
     if not HAS_TORCH:
         return {}
     import torch

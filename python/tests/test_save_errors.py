@@ -1,5 +1,5 @@
-"""Values that cannot be saved: the exact classes, Orbax's texts, the leaf's
-name."""
+"""Values that cannot be saved: the error's exact class, Orbax's message, and
+the leaf's name."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_trees_too_deep(ckpt: Path) -> None:
         tree = [tree]
     with pytest.raises(errors.InvalidArgumentError, match="deeper than 512"):
         holdfast.save(ckpt, {"top": tree})
-    # Unlinked here: the interpreter would recurse.
+    # Takes the tree apart: the interpreter would recurse to destroy it.
     while isinstance(tree, list):
         tree = tree.pop()
 
@@ -210,7 +210,7 @@ def test_permission_denied(tmp_path: Path) -> None:
 
 
 def damage(ckpt: Path) -> Path:
-    """Flips a byte in the middle of the largest data file; gives its path."""
+    """Flips a bit in the middle of the largest data file; returns its path."""
     files = [path for path in ckpt.rglob("*") if path.is_file()]
     victim = max(files, key=lambda path: path.stat().st_size)
     content = bytearray(victim.read_bytes())

@@ -1,5 +1,5 @@
-"""Round trips of the plain API: every kind of leaf and container of Python's
-and numpy's own, and every option of `save`."""
+"""Round trips of the plain API: every kind of Python and numpy leaf and
+container, and every option of `save`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ML_DTYPES = [
 
 
 def assert_same(got: Any, want: Any) -> None:
-    """Same types and values, all the way down."""
+    """Checks that types and values are equal at all levels."""
     assert type(got) is type(want)
     if isinstance(want, dict):
         assert list(got) == sorted(want)
@@ -90,7 +90,7 @@ def test_python_and_numpy_scalars_strings_and_empties(ckpt: Path) -> None:
         "c8": np.complex64(1 + 2j),
     }
     got = round_trip(ckpt, tree)
-    # numpy's numbers come back as Python's, as Orbax has it.
+    # numpy numbers are restored as Python numbers, as in Orbax.
     want = {**tree, "f4": 1.5, "i2": -3, "c8": 1 + 2j}
     assert_same(got, dict(sorted(want.items())))
 
@@ -157,7 +157,7 @@ class Frozen:
 
 
 class Attributes(dict):  # type: ignore[type-arg]
-    """A dict of one's own."""
+    """A user's subclass of dict."""
 
 
 def containers() -> dict[str, Any]:
@@ -306,12 +306,14 @@ def random_tree(rng: np.random.Generator, depth: int) -> Any:
         "".join(rng.choice(list(letters), rng.integers(1, 6))) + str(i)
         for i in range(len(children))
     ]
-    # The pointer of a string leaf cannot hold every '~'.
+    # Orbax uses a string leaf's name as a JSON pointer, in which "~" is
+    # special.
     return {k.replace("~", "-"): c for k, c in zip(keys, children, strict=True)}
 
 
 def listed(tree: Any) -> Any:
-    """As it loads without a target: tuples as lists, dicts sorted."""
+    """Returns the tree as it loads without a target: tuples as lists, dicts
+    sorted."""
     if isinstance(tree, dict):
         return {key: listed(tree[key]) for key in sorted(tree)}
     if isinstance(tree, (list, tuple)) and tree:

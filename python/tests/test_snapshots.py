@@ -1,5 +1,5 @@
-"""A background save holds the values at the call, whatever the program does to
-every array as soon as the call has returned."""
+"""A background save stores the values at the time of the call, whatever the
+program does to the arrays after the call has returned."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import holdfast
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
-# A leaf, what it is to be loaded as, and what changes it.
+# A leaf, the expected value after a load, and a function that changes the leaf.
 Case = tuple[Any, Any, Callable[[], None]]
 
 
 def overwrite(array: NumpyArray) -> Callable[[], None]:
-    """Sets every byte of the array's memory."""
+    """Returns a function that overwrites the array."""
 
     def run() -> None:
         assert array.flags.writeable
@@ -34,7 +34,7 @@ def plain(array: NumpyArray) -> Case:
 
 
 class Subclass(np.ndarray):
-    """numpy's subclasses are saved as arrays."""
+    """A subclass of ndarray, which is saved as an array."""
 
 
 def numpy_cases(directory: Path) -> dict[str, Case]:
@@ -56,12 +56,12 @@ def numpy_cases(directory: Path) -> dict[str, Case]:
     cases["large"] = plain(np.arange(1, (5 << 20) + 1, dtype=np.uint32))
     cases["subclass"] = plain(np.arange(1, 9).view(Subclass))
     cases["field"] = plain(np.ones(5, dtype=[("a", "<i4"), ("b", "<f8")])["b"])
-    # Its memory is not aligned to its elements.
+    # Memory that is not aligned for the elements.
     odd = np.zeros(41, np.uint8)
     unaligned = odd[1:].view(np.float64)
     unaligned[:] = range(1, 6)
     cases["unaligned"] = plain(unaligned)
-    # Read-only views of what others may write to.
+    # A read-only view of memory that can be changed through its owner.
     owner = np.arange(1, 301, dtype=np.int16)
     view = owner[5:]
     view.flags.writeable = False
@@ -103,7 +103,8 @@ def mapped_cases(directory: Path) -> dict[str, Case]:
 
 
 def check(cases: dict[str, Case], ckpt: Path) -> None:
-    """Saves, changes everything at once, and compares."""
+    """Saves all cases, changes every leaf right after the call, and compares
+    what is loaded."""
     tree: dict[str, Any] = {
         "leaves": {name: case[0] for name, case in cases.items()},
         "list": [np.arange(3), 5, "text"],

@@ -1,4 +1,4 @@
-"""Steps of a root and their trash, through the engine."""
+"""A root's steps and their trash, through the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast import _engine
 def put_step(
     root: pathlib.Path, name: str, time_ns: int, metrics: object = None
 ) -> None:
-    """A directory that looks like a committed step."""
+    """Makes a directory that looks like a committed step."""
     step = root / name
     (step / "default").mkdir(parents=True)
     (step / "default" / "metadata").write_text("{}")

@@ -1,4 +1,4 @@
-"""`_engine.pyi` says what the built module has: names, methods, parameters."""
+"""`_engine.pyi` matches the built module: names, methods, parameters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pytest
 import holdfast
 from holdfast import _engine
 
-# (name, "positional", "either", "keyword", "args" or "kwargs", has a default);
-# positional ones have no name, because no call can give it.
+# (name, kind, whether there is a default). The kind is "positional", "either",
+# "keyword", "args" or "kwargs". Positional parameters have no name, because no
+# call can use it.
 Parameter = tuple[str, str, bool]
 STUB = Path(holdfast.__file__).with_name("_engine.pyi")
-# Types of the stub's own, which the module has no object for.
+# Kinds of types that only the stub has.
 ONLY_TYPES = ("Protocol", "TypedDict")
 
 
@@ -42,10 +43,11 @@ def parameters(arguments: ast.arguments) -> list[Parameter]:
 
 
 def built_signatures(function: Any) -> list[list[Parameter]]:
-    """The parameters of each overload of one of nanobind's functions."""
+    """Returns the parameters of each overload of a nanobind function."""
     found = []
     for text, *_ in function.__nb_signature__:
-        # Defaults are numbered: \0, \1. Types of arrays are not expressions.
+        # Defaults are written as \0, \1, ..., and the dtypes of arrays are not
+        # valid expressions.
         text = re.sub(r"\\\d+", "...", text)
         text = re.sub(r"\[dtype=[^\]]*\]", "", text)
         [definition] = ast.parse(f"{text}: ...").body
@@ -79,7 +81,8 @@ class Stub:
         )
 
     def parameters(self, definition: ast.FunctionDef) -> list[Parameter]:
-        """With the keywords of a TypedDict in the place of `**options`."""
+        """Returns the parameters, with a TypedDict's keywords in place of
+        `**options`."""
         found = parameters(definition.args)
         kwarg = definition.args.kwarg
         if kwarg is None or kwarg.annotation is None:
@@ -117,7 +120,7 @@ def signature_problems(
 
 
 def members(node: ast.ClassDef) -> dict[str, list[ast.FunctionDef]]:
-    """Methods by name, one for each overload; attributes with none."""
+    """Returns {name: overloads} for methods, and {name: []} for attributes."""
     found: dict[str, list[ast.FunctionDef]] = {}
     for item in node.body:
         if isinstance(item, ast.AnnAssign):
@@ -144,7 +147,7 @@ def class_problems(stub: Stub, name: str, built: type) -> Iterator[str]:
         yield f"{name}.{member}: not in the stub"
     for member, definitions in ours.items():
         if member not in theirs:
-            if not hasattr(built, member):  # of a base class
+            if not hasattr(built, member):  # nor has a base class the member
                 yield f"{name}.{member}: not built"
         elif bool(definitions) != hasattr(theirs[member], "__nb_signature__"):
             yield f"{name}.{member}: one is a method, the other an attribute"

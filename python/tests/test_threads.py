@@ -1,4 +1,4 @@
-"""Systems that give no more threads."""
+"""Systems on which no more threads can be started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ TREE = {"a": np.arange(1000), "b": np.full((30, 40), 2.5, np.float32)}
 
 @pytest.fixture
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Threads of Python's cannot be started; their names are here."""
+    """Makes starts of Python threads fail; returns a list that gets the
+    threads' names."""
     refused: list[str] = []
 
     def start(thread: threading.Thread) -> None:

@@ -1,4 +1,4 @@
-"""Real processes: steps on their own directories, one of which is lost."""
+"""Real processes save steps in their own directories, one of which is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if not torch.distributed.is_available():
 
 @pytest.fixture(scope="module")
 def restored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A rank was killed, its directory removed; all of it came back."""
+    """Saves, kills a rank, removes its directory, and restores; returns the
+    folder."""
     folder = tmp_path_factory.mktemp("tiers")
     said = run_ranks("tier_ranks.py", 4, "save", folder, killed=2)
     assert [text.count("others went on") for text in said] == [1, 1, 0, 1]

@@ -1,4 +1,4 @@
-"""holdfast.TieredManager in one process; test_tier_ranks.py has several."""
+"""holdfast.TieredManager in one process. test_tier_ranks.py uses several."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_what_was_given_may_change_at_once(tmp_path: Path) -> None:
 
 def test_the_trees_memory_is_given_back(tmp_path: Path) -> None:
     jax = pytest.importorskip("jax")
-    # It is held, not copied.
+    # The manager keeps a reference to the jax array and does not copy it.
     array = jax.device_put(np.arange(1000.0))
     held = weakref.ref(array)
     with holdfast.TieredManager(tmp_path / "own") as tiers:
@@ -188,7 +188,7 @@ def test_damage_is_passed_over_in_words(tmp_path: Path) -> None:
         tiers.save(1, state(1))
         tiers.save(2, state(2))
         tiers.wait()
-        # The largest file is the arrays'.
+        # The largest file has the arrays.
         path = max(
             (tmp_path / "own" / "run").glob("2.*/files/**/d/*"),
             key=lambda path: path.stat().st_size,

@@ -1,4 +1,4 @@
-"""torch tensors on the CPU, out and back, on torch's own memory."""
+"""Saves and loads torch tensors on the CPU, in torch's own memory."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_modules_and_gradients(ckpt: Path) -> None:
     assert got["weight"].requires_grad
     other.load_state_dict(got)
     assert torch.equal(other.weight, model.weight)
-    got["weight"].data.zero_()  # writable memory
+    got["weight"].data.zero_()  # its memory is writable
 
 
 def test_meta_tensors_are_targets(ckpt: Path) -> None:
@@ -107,7 +107,7 @@ def test_meta_tensors_are_targets(ckpt: Path) -> None:
 
 def test_what_cannot_be_saved(ckpt: Path) -> None:
     for value, words in (
-        (torch.empty(3, device="meta"), r"'p\.w'.* on meta"),
+        (torch.empty(3, device="meta"), r"'p\.w'.* on the meta device"),
         (torch.eye(3).to_sparse(), r"'p\.w'.* torch.sparse_coo"),
     ):
         with pytest.raises(errors.InvalidArgumentError, match=words):

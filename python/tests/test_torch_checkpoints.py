@@ -1,4 +1,4 @@
-"""Files of torch.save opened by their paths, as any other checkpoint is."""
+"""torch.save files, opened by their paths like any other checkpoint."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def training_state() -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """As holdfast gives it: tuples are lists, dicts are plain."""
+    """Returns the value as holdfast restores it: tuples as lists, and plain
+    dicts."""
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -122,7 +123,7 @@ def test_a_tensor_is_read_where_it_lies(tmp_path: Path) -> None:
     np.testing.assert_array_equal(opened["a"][:], np.arange(1000))
     with pytest.raises(errors.DataLossError, match=r"leaf b: .*data/1"):
         opened["b"][0:1]
-    # Without the check a slice needs no other byte.
+    # Without the check, a slice is read without the other bytes.
     unchecked = holdfast.open(path, verify=False)["b"]
     np.testing.assert_array_equal(unchecked[500:], np.arange(500, 1000) * 2)
     assert not holdfast.verify(path)
@@ -209,7 +210,7 @@ def test_nothing_is_run(tmp_path: Path) -> None:
     torch.save({"w": torch.ones(2), "bad": [Runs()]}, path)
     with pytest.raises(PermissionError, match=r"leaf bad.0: .*does not run"):
         holdfast.load(path)
-    # The others can be read.
+    # The other leaves can be read.
     opened = holdfast.open(path)
     np.testing.assert_array_equal(opened["w"][:], np.ones(2))
     with pytest.raises(PermissionError, match=r"system.*does not run"):
@@ -225,7 +226,7 @@ def test_what_is_hidden_in_a_pickle_is_refused(tmp_path: Path) -> None:
     torch.save({"w": torch.ones(2)}, path)
     with zipfile.ZipFile(path) as archive:
         members = {each: archive.read(each) for each in archive.namelist()}
-    # Made first, and thrown away.
+    # The pickle first calls `system`, and discards the result.
     acts = b"cos\nsystem\nX\x01\x00\x00\x00x\x85R0"
     name = next(each for each in members if each.endswith("data.pkl"))
     members[name] = members[name][:2] + acts + members[name][2:]
@@ -449,7 +450,7 @@ def test_what_is_wrong_is_said_of_a_torch_file(tmp_path: Path) -> None:
             assert "npy" not in str(caught.value), str(caught.value)
             assert str(path) in str(caught.value)
         assert not holdfast.verify(path)
-    # The pickle says more than the storage has.
+    # The pickle asks for more elements than the storage has.
     damaged(path, lambda b: b)
     script_file(path)
     with pytest.raises(NotImplementedError, match="TorchScript"):

@@ -57,7 +57,8 @@ def load(path: Path, tree: dict[str, Any], **options: Any) -> dict[str, Any]:
 
 
 def raises(kind: type[BaseException], words: str, run: Any) -> None:
-    """torch wraps what a rank raises."""
+    """Checks that `run` raises `kind`, which torch wraps in its own
+    exception."""
     with pytest.raises(dcp.CheckpointException, match=words) as raised:
         run()
     assert isinstance(raised.value.failures[0][0], kind)
@@ -109,7 +110,7 @@ def test_values(ckpt: Path) -> None:
     for key, value in tree.items():
         assert type(got[key]) is type(value), key
     assert mixed[0][0] == 1 and torch.equal(mixed[0][1], mixed[1][1])
-    # The names by which others see them.
+    # The values under the names that other readers see.
     stored = holdfast.load(ckpt)
     assert stored["list"] == PLAIN["list"] and stored["int"] == PLAIN["int"]
     assert stored["tuple"] == [1, [2, "b"], [[3]]]
@@ -122,7 +123,7 @@ def test_a_file_in_a_state_dict(ckpt: Path) -> None:
 
 
 class Acts:
-    """The acts of a pickle."""
+    """An object whose pickle makes a file when it is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,7 +140,7 @@ def test_objects_that_would_run_code(ckpt: Path, tmp_path: Path) -> None:
         lambda: load(ckpt, {"a": {"b": 0}}),
     )
     assert not (tmp_path / "made").exists()
-    # Nothing else is in the way.
+    # Loads without this leaf, or with weights_only=False, work.
     assert load(ckpt, {"c": torch.zeros(2)})["c"].tolist() == [1, 1]
     load(ckpt, {"a": {"b": 0}}, weights_only=False)
     assert (tmp_path / "made").exists()
@@ -221,7 +222,7 @@ def test_other_dtypes_are_converted_as_torch_does(
     value = torch.tensor([0.0, -1.75, 3.5, 1e4])
     save(ckpt, {"w": value})
     dtype = getattr(torch, wanted)
-    # One tensor at a time, so that several batches are read.
+    # A limit of one tensor at a time, so that several batches are read.
     got = load(ckpt, {"w": torch.zeros(4, dtype=dtype)}, memory_bytes=16)
     assert torch.equal(got["w"], value.to(dtype))
 
@@ -248,7 +249,7 @@ def test_models_by_state_dict(ckpt: Path) -> None:
 
 
 class Counter:
-    """A Stateful of the program's own."""
+    """A program's own Stateful."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -270,7 +271,7 @@ def test_stateful_objects(ckpt: Path) -> None:
 
 
 def test_async_save_takes_a_copy(ckpt: Path) -> None:
-    # torch asks for a group.
+    # async_save requires a group.
     torch.distributed.init_process_group(
         "gloo",
         store=torch.distributed.HashStore(),
@@ -324,7 +325,7 @@ def test_planners_that_flatten_nothing(ckpt: Path) -> None:
 
 
 class HalfPlanner(DefaultSavePlanner):  # type: ignore[misc]
-    """Stores floats as float16."""
+    """A planner that stores floats as float16."""
 
     def transform_object(self, write_item: Any, object: Any) -> Any:
         value = super().transform_object(write_item, object)
@@ -332,7 +333,7 @@ class HalfPlanner(DefaultSavePlanner):  # type: ignore[misc]
 
 
 class RawPlanner(DefaultSavePlanner):  # type: ignore[misc]
-    """Writes bytes that are not a file of torch.save."""
+    """A planner that writes bytes that are not a torch.save file."""
 
     def transform_object(self, write_item: Any, object: Any) -> Any:
         if isinstance(object, bytes):
@@ -424,7 +425,7 @@ def test_what_orbax_has_saved(ckpt: Path) -> None:
 
 
 def test_torchs_own_checkpoints(tmp_path: Path) -> None:
-    """Those of FileSystemWriter, read by the engine."""
+    """The engine reads checkpoints that FileSystemWriter wrote."""
     tree = {
         "model": {"w": torch.arange(12.0).reshape(3, 4).bfloat16()},
         "groups": [{"lr": 0.5, "betas": (0.9, 0.99)}],
@@ -620,7 +621,7 @@ def test_programs_find_it_by_torchs_own_file(ckpt: Path) -> None:
     assert (ckpt / ".metadata").is_file()
     assert holdfast.open(ckpt).format == "orbax"
     assert holdfast.verify(ckpt)
-    # It says what it is to whoever reads it as torch's own.
+    # A reader that expects torch's own format gets a clear error.
     with pytest.raises(dcp.api.CheckpointException, match="invalid load key"):
         dcp.load(
             {"a": torch.zeros(2)}, storage_reader=dcp.FileSystemReader(ckpt)
@@ -723,7 +724,7 @@ def test_what_is_plain() -> None:
 
 
 def test_marks_that_others_have_made(ckpt: Path) -> None:
-    """Metadata that holdfast did not write changes nothing."""
+    """holdfast.* metadata that holdfast did not write are ignored."""
     save(ckpt, {"t": (1, 2), "o": {1}})
     path = ckpt / "_METADATA"
     text = json.loads(path.read_text())

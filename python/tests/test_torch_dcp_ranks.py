@@ -21,7 +21,8 @@ SHAPES = {"even": (8, 12), "uneven": (5, 7), "tall": (13, 2), "thin": (3,)}
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints by two and by four ranks, which four have loaded."""
+    """Saves with two and with four ranks, and loads all checkpoints with four;
+    returns the folder."""
     folder = tmp_path_factory.mktemp("dcp")
     run_ranks(PROGRAM, 2, "save_all", folder)
     run_ranks(PROGRAM, 4, "save_and_load", folder)

@@ -1,4 +1,4 @@
-"""Files of torch.save: random values through real torch, both ways."""
+"""torch.save files: random values, exchanged with real torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DTYPES = [
 
 
 def bits_of(tensor: Any) -> bytes:
-    """The elements in C order."""
+    """Returns the bytes of the elements in C order."""
     if tensor.numel() == 0:
         return b""
     flat = tensor.detach().contiguous().flatten().view(torch.uint8)
@@ -68,7 +68,8 @@ def random_tensor(source: random.Random) -> Any:
 
 
 def random_value(source: random.Random, depth: int) -> Any:
-    """None, numbers, texts, tensors, and containers of such."""
+    """Draws None, a number, a string, a tensor, or a container of such
+    values."""
     makers = [
         lambda: None,
         lambda: source.random() < 0.5,
@@ -129,7 +130,7 @@ def test_both_ways(seed: int) -> None:
     check_same(value, read)
     written = _engine.write_torch_file(read, take_tensor)
     check_same(value, torch.load(io.BytesIO(written), weights_only=True))
-    # Equal values have one canonical text.
+    # Equal values have the same canonical text.
     text = _engine.torch_file_json(file)
     assert _engine.torch_file_json(written) == text
     parsed = json.loads(text)

@@ -1,4 +1,4 @@
-"""Real processes of torch.distributed (gloo): DTensors out and back."""
+"""Saves and loads DTensors with real torch.distributed processes (gloo)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if not torch.distributed.is_available():
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints by two and by four ranks, which four have read."""
+    """Saves with two and with four ranks, and loads all checkpoints with four;
+    returns the folder."""
     folder = tmp_path_factory.mktemp("ranks")
     run_ranks("torch_ranks.py", 2, "save_all", folder)
     run_ranks("torch_ranks.py", 4, "save_and_load", folder)
@@ -74,7 +75,7 @@ def test_replicas_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_killed_rank(tmp_path: Path) -> None:
-    messages_sent = 3  # it dies when it has written its part
+    messages_sent = 3  # the rank has then written its part
     said = run_ranks(
         "torch_ranks.py", 3, "killed", tmp_path, messages_sent, killed=2
     )

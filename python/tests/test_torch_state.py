@@ -1,4 +1,5 @@
-"""holdfast.torch.save and restore: models, optimizers and the rest in place."""
+"""holdfast.torch.save and restore: models, optimizers and other state, restored
+in place."""
 
 from __future__ import annotations
 
@@ -281,7 +282,7 @@ def test_extra_state_of_any_kind(
     saved = ht.save(ckpt, model=model, background=background)
     if background:
         saved.result()
-    # Another extra state there is no obstacle.
+    # The model to restore may have another extra state before.
     other = torch.nn.Sequential(Extra(torch.ones(4)))
     ht.restore(ckpt, model=other)
     assert torch.equal(other[0].weight, model[0].weight)
@@ -371,7 +372,7 @@ def test_fsdp2_on_other_numbers_of_ranks(tmp_path: Path) -> None:
     run_ranks("torch_state_ranks.py", 2, "save", tmp_path)
     run_ranks("torch_state_ranks.py", 3, "restore", tmp_path)
     run_ranks("torch_state_ranks.py", 2, "mismatch", tmp_path)
-    # One process, without FSDP.
+    # Restores in one process, without FSDP.
     saved = torch.load(tmp_path / "whole.pt", weights_only=True)
     model = torch.nn.Sequential(torch.nn.Linear(6, 10), torch.nn.Linear(10, 6))
     optimizer = torch.optim.AdamW(model.parameters())

@@ -1,4 +1,4 @@
-"""The package's types: strict, and what a user's program gets from them."""
+"""The package passes mypy's strict checks, and users' calls are checked."""
 
 from __future__ import annotations
 

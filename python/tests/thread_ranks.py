@@ -1,4 +1,4 @@
-"""Ranks that are threads, and meet through a store as processes do."""
+"""Ranks that are threads and communicate through a store, as processes do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast import _process_group
 
 
 class Post:
-    """The store that they share."""
+    """The store that the ranks share."""
 
     def __init__(self) -> None:
         self._messages: dict[str, bytes] = {}
@@ -50,7 +50,7 @@ class Post:
 
     @contextlib.contextmanager
     def noticing(self, event: threading.Event) -> Iterator[None]:
-        """Sets `event` when a rank next sends or looks for something."""
+        """Sets `event` when a rank next sends or looks for a message."""
         self._noticed = event
         try:
             yield
@@ -66,8 +66,8 @@ def transports(size: int, post: Post | None = None) -> list[Any]:
 
 
 def on_all(size: int, call: Callable[[int], Any]) -> list[Any]:
-    """The results or exceptions of `call(rank)`, each in a thread of its
-    own."""
+    """Runs `call(rank)` on a thread for each rank; returns the results or
+    exceptions."""
 
     def outcome(rank: int) -> Any:
         try:

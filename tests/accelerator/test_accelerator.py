@@ -1,7 +1,8 @@
-"""Arrays on an accelerator, saved and restored by every way in.
+"""Saves and restores arrays on an accelerator through every interface.
 
-Needs a machine with a CUDA device, jax and torch for it, and orbax-checkpoint;
-skips what is not there. Run by `scripts/test-long accelerator`.
+Needs a CUDA device, jax and torch with CUDA support, and orbax-checkpoint.
+Tests are skipped where their requirement is missing. `scripts/test-long
+accelerator` runs this file.
 """
 
 from __future__ import annotations
@@ -124,8 +125,8 @@ def test_mesh_and_memory_kinds(tmp_path: pathlib.Path) -> None:
 
 @needs_gpu
 def test_donated_after_an_async_save(tmp_path: pathlib.Path) -> None:
-    """Arrays that a step overwrites while a save runs are saved as they
-    were."""
+    """A training step that reuses the arrays' memory during an asynchronous
+    save does not change what is saved."""
 
     @jax.jit
     def zeros(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A headless chromium, and a server of files on this machine."""
+"""Fixtures: a headless chromium, and a local file server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 def serving(folder: Path) -> Iterator[str]:
-    """The address of a server of `folder`, until the generator goes on."""
+    """Serves `folder` and yields the address; stops when resumed."""
     handler = functools.partial(QuietHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -37,14 +37,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The folder for pictures."""
+    """Returns the folder that pictures are saved in."""
     asked = request.config.getoption("--pictures")
     return Path(asked) if asked else tmp_path
 
 
 def take_picture(browser: Any, folder: Path, name: str) -> None:
     picture = folder / f"{name}.png"
-    # Not where this machine keeps its temporary files.
+    # Hides the machine's temporary directory, which the page shows.
     browser.execute_script(
         "document.querySelector('h1 + p').textContent = '/ckpt'")
     assert browser.save_screenshot(str(picture))
@@ -57,7 +57,7 @@ def set_scheme(browser: Any, scheme: str) -> None:
 
 
 def check_accessible(browser: Any) -> None:
-    """No sideways scrolling, and nothing that axe finds."""
+    """Checks that the page fits the width and that axe finds no problem."""
     axe = pytest.importorskip("axe_core_python",
                               reason="want tests/browser/requirements.txt")
     assert browser.execute_script(
@@ -98,20 +98,23 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def console(browser: Any) -> Iterator[Any]:
-    """Warnings and errors of the pages that a test opens; want none."""
+    """Fails the test if a page that it opens logs a warning or an error.
+
+    Yields a function that returns the messages logged since its last call.
+    """
 
     def lines() -> list[str]:
         return [line["message"] for line in browser.get_log("browser")
                 if line["level"] in ("WARNING", "SEVERE")]
 
-    lines()  # those of earlier tests
+    lines()  # drops the messages of earlier tests
     yield lines
     assert lines() == []
 
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[str]:
-    """The address of what scripts/site has built."""
+    """Serves the site that scripts/site has built; yields its address."""
     folder = ROOT / "build" / "site"
     if not (folder / "index.html").exists():
         pytest.fail(f"{folder}: not there; scripts/site builds it")
@@ -120,7 +123,7 @@ def site() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A folder, and its address."""
+    """Serves an empty folder; yields the folder and its address."""
     folder = tmp_path_factory.mktemp("pages")
     (folder / "favicon.ico").touch()
     for address in serving(folder):

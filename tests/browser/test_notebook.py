@@ -1,5 +1,5 @@
-"""The display of checkpoints in notebooks, in a browser: all of it, folded by
-module, searchable, largest first."""
+"""How notebooks display checkpoints, in a browser: every leaf is there, folded
+by module, searchable, largest first."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ holdfast = pytest.importorskip("holdfast")
 
 @pytest.fixture
 def show(browser: Any, console: Any, served: Any) -> Any:
-    """Opens a page of several outputs, as a notebook has them."""
+    """Returns a function that opens a page with several cell outputs, as in a
+    notebook."""
     folder, address = served
 
     def open_page(*outputs: str) -> None:
         body = "".join(f'<div class="output">{text}</div>' for text in outputs)
-        # A browser may show a page again that it has seen.
+        # A new name each time: the browser caches pages.
         name = f"{uuid.uuid4()}.html"
         (folder / name).write_text(
             f"<!doctype html><meta charset=utf-8><title>page</title>{body}",
@@ -37,7 +38,7 @@ def views(browser: Any) -> list[Any]:
 
 
 def seen(view: Any, selector: str) -> list[str]:
-    """The texts of those elements that can be seen, from top to bottom."""
+    """Returns the texts of the visible elements, from top to bottom."""
     found: list[str] = view.parent.execute_script(
         "return [...arguments[0].querySelectorAll(arguments[1])].filter("
         "(element) => element.checkVisibility()).map("
@@ -91,7 +92,7 @@ def test_open_groups_by_module_largest_first(
         "params.layer_1 2 leaves, 140 parameters, 560 B",
         "params.layer_0 2 leaves, 132 parameters, 528 B",
     ]
-    # A module of one leaf is a row of the module above.
+    # A module with a single leaf is shown as a row of its parent.
     assert rows(view) == ["kernel", "bias"] * 3 + ["embed.table", "step"]
     text = view.text
     assert "(8, 18)" in text and "float32" in text
@@ -161,7 +162,7 @@ def test_names_are_texts(browser: Any, show: Any, tmp_path: Path) -> None:
 def test_without_scripts_all_can_be_unfolded(
     browser: Any, show: Any, tmp_path: Path
 ) -> None:
-    """As a notebook that is not trusted shows it: no scripts, styles, ids."""
+    """An untrusted notebook removes scripts, styles, ids and classes."""
     holdfast.save(tmp_path / "c", model(30))
     html = holdfast.open(tmp_path / "c")._repr_html_()
     html = re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)

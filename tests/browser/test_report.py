@@ -1,4 +1,4 @@
-"""Reports in a browser: by mouse and keyboard, light and dark, three sizes."""
+"""Reports in a browser: mouse and keyboard, light and dark, three sizes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_tree(step: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def page(served: Any) -> str:
-    """The address of a report of a root of three steps."""
+    """Returns the address of a report on a root with three steps."""
     folder, address = served
     root = folder / "run"
     for step in range(3):
@@ -71,7 +71,7 @@ def test_shows_what_is_there(opened: Any) -> None:
     assert "verified" in badges and "NaN or infinities: 1" in badges
     assert "1 leaves differ from" in badges
     assert "3 steps" in text_of(opened, "#run-table")
-    # Names are text, whatever they are.
+    # A name that is markup is shown as text.
     assert "<img src=x onerror=alert(1)>" in rows(opened)
     assert opened.find_elements(CSS, "img") == []
     assert opened.execute_script(
@@ -150,7 +150,7 @@ def test_sorts(opened: Any) -> None:
 def test_fits_and_is_accessible(
     opened: Any, scheme: str, size: tuple[int, int], pictures: pathlib.Path
 ) -> None:
-    """With a tensor chosen."""
+    """The page passes while the details of a tensor are open."""
     set_scheme(opened, scheme)
     opened.set_window_size(*size)
     opened.refresh()

@@ -17,7 +17,7 @@ import holdfast
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: Any) -> Iterator[str]:
-    """The address of a server of a root of two steps."""
+    """Serves a root with two steps; yields the address."""
     command = [sys.executable, "-m", "holdfast", "serve"]
     root = tmp_path_factory.mktemp("served") / "run"
     for step in range(2):
@@ -61,7 +61,7 @@ def test_files_by_mouse_and_keyboard(opened: Any, address: str) -> None:
     href = link(opened, "0").get_attribute("href")
     with urllib.request.urlopen(href) as answer:
         assert len(answer.read()) == 256 * 4
-    # Names that are markup stay names.
+    # A name that is markup is shown as text.
     opened.get(f"{address}as/zarr/")
     assert opened.find_elements(CSS, "img") == []
     opened.get(address)

@@ -13,8 +13,9 @@ PAGES = sorted(
     path.relative_to(ROOT / "build" / "site").as_posix()
     for path in (ROOT / "build" / "site").rglob("*.html"))
 
-# The targets of links in pages, and those that can be linked to; only by a
-# parser, with the page's own address as the base.
+# Returns each page's title, the targets of its links, and the ids that links
+# can lead to. Parses the pages without showing them; relative links are
+# resolved against the page's address.
 _READ_PAGES = """
 const done = arguments[arguments.length - 1];
 Promise.all(arguments[0].map(async (url) => {
@@ -44,7 +45,7 @@ def test_there_are_pages() -> None:
 
 
 def test_links_lead_somewhere(browser: Any, console: Any, site: str) -> None:
-    """Every link of every page, its anchor too."""
+    """Every link on every page leads to an existing page and anchor."""
     browser.get(f"{site}/index.html")
     urls = [f"{site}/{page}" for page in PAGES]
     read = browser.execute_async_script(_READ_PAGES, urls)
@@ -62,11 +63,12 @@ def test_links_lead_somewhere(browser: Any, console: Any, site: str) -> None:
 def test_pages_open(
     browser: Any, console: Any, site: str, is_long: bool
 ) -> None:
-    """Images are there, nothing comes from elsewhere, the console is calm."""
+    """Images load, nothing comes from another server, and the console stays
+    empty."""
     headers = [page for page in PAGES if page.startswith("reference/cpp/")]
     wrong = []
     for page in PAGES:
-        # One generator makes the pages of headers: two, or with --long all.
+        # One generator makes all header pages: two suffice without --long.
         if not is_long and page in headers[2:]:
             continue
         browser.get(f"{site}/{page}")
@@ -107,10 +109,10 @@ def wait_for(browser: Any, found: Callable[[], Any]) -> Any:
 def test_search_finds(
     browser: Any, console: Any, site: str, words: str, page: str
 ) -> None:
-    """A result of the search opens, and is the page that one would want."""
+    """The search finds the expected page, and its link opens it."""
     browser.get(f"{site}/index.html")
     browser.find_element(CSS, ".md-search__input").send_keys(words)
-    # The first letters find pages, too: wait until the whole word counts.
+    # The first letters find pages, too: wait for the whole word's results.
     found = wait_for(browser, lambda: [
         link for link in browser.find_elements(
             CSS, "a.md-search-result__link")

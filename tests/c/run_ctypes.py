@@ -3,8 +3,8 @@
 
 usage: run_ctypes.py LIBRARY
 
-Saves numpy's arrays, opens, lists, reads a box, verifies, and sees what is said
-of a damaged file. Exit status 77: there is no numpy.
+Saves numpy arrays, opens the checkpoint, lists it, reads a box, verifies, and
+checks the error for a damaged file. Exit status 77: numpy is not installed.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ except ImportError:
 
 OK, INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS = 0, 1, 2, 12
 Handle, Size = ctypes.c_void_p, ctypes.c_size_t
-# The type of pointers to the structs and numbers that calls fill.
+# Pointers to the structs and numbers that calls fill.
 Out = ctypes.c_void_p
 Text = ctypes.c_char_p
 
@@ -67,7 +67,7 @@ SIGNATURES = {
 
 
 def load(path):
-    """The library with its functions' types."""
+    """Returns the library with the types of its functions set."""
     library = ctypes.CDLL(path)
     library.holdfast_last_error.restype = Text
     library.holdfast_version.restype = Text
@@ -87,7 +87,7 @@ def extents(*numbers):
 
 
 class CtypesTest(unittest.TestCase):
-    """One checkpoint in a directory of its own."""
+    """Each test has one checkpoint in a temporary directory."""
 
     library = None
 
@@ -127,14 +127,14 @@ class CtypesTest(unittest.TestCase):
         return leaf.value
 
     def flip_bits(self):
-        """Flips bits of the weights, which lie in a data file as they are."""
+        """Flips bits of the weights, which a data file holds uncompressed."""
         raw = self.weights.tobytes()
         [path] = [path for path in self.path.rglob("*") if path.is_file() and
                   raw in path.read_bytes()]
         path.write_bytes(path.read_bytes().replace(raw, raw[:-1] + b"\1"))
 
     def read_box(self, checkpoint, want=OK):
-        """Rows 1 and 2 of columns 1 to 3."""
+        """Reads columns 1 to 3 of rows 1 and 2."""
         leaf, size = self.leaf(checkpoint, b"params.w"), Size()
         self.call("box_bytes", checkpoint, leaf, 2, extents(2, 3),
                   ctypes.byref(size))

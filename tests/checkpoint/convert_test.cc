@@ -54,7 +54,8 @@ Tree LoadTree(const std::string& path) {
   return loaded.ok() ? std::move(loaded->tree) : Tree();
 }
 
-// More files than are kept open: files must still exist when they are compared.
+// The source has more files than are kept open, so it must still exist when the
+// result is compared with it.
 TEST(Convert, TakesThePlaceOfItsSource) {
   ScratchDirectory scratch;
   const std::string path = scratch.path() + "/c";
@@ -169,8 +170,7 @@ TEST(Convert, ReshardsAsARunOnThatMeshSaves) {
   ASSERT_TRUE(opened.ok());
   const LeafInfo& leaf = (*opened)->leaves()[0];
   EXPECT_EQ(leaf.sharding_json, ShardingToJson(sharding));
-  // Each box has half of the rows, and four replicas write a quarter of it
-  // each.
+  // Each shard has half of the rows; its four replicas write a quarter each.
   const auto layout = ShardPlanner::OfAll(sharding)->Layout({32, 48}, 4, {});
   EXPECT_EQ(leaf.write_shape, layout->write_shape);
   EXPECT_EQ(leaf.chunk_shape, layout->write_shape);
@@ -221,14 +221,14 @@ TEST(Convert, DecodesEachStoredChunkOnceWhereMemoryAllows) {
   ConvertOptions options;
   options.sync = false;
   options.chunk_bytes_target = 0;
-  // Columns: each new chunk needs a part of every old chunk.
+  // The new chunks are columns: each needs a part of every old chunk.
   const NamedSharding columns{{.axis_names = {"x"}, .shape = {8}}, {{}, {"x"}}};
   options.sharding = [&](const LeafInfo&) {
     return Result<std::optional<Sharding>>(std::optional<Sharding>(columns));
   };
   const auto once = Convert(source, scratch.path() + "/once", options);
   ASSERT_TRUE(once.ok()) << once.status().ToString();
-  // Excluding the array's own metadata.
+  // `read_bytes` does not count the array's metadata.
   EXPECT_LE(once->read_bytes, StoredBytes(source));
   EXPECT_GT(once->read_bytes, StoredBytes(source) - 1000);
   EXPECT_EQ((*Open(scratch.path() + "/once"))->leaves()[0].chunk_count, 8u);

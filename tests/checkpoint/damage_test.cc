@@ -29,8 +29,8 @@ struct Layout {
   bool is_view = false;
 };
 
-// `loose` has more than 1024 bytes, which OCDBT does not store inline; for
-// planes, more than 4 KiB.
+// Returns a small tree. `loose` has more than 1024 bytes (with planes, more
+// than 4 KiB), so that OCDBT does not store it inline.
 Tree SmallTree(Compression compression) {
   const int64_t columns = compression == Compression::kPlanes ? 61 : 17;
   return Tree::Dict({
@@ -72,7 +72,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     options.zarr_format = GetParam().zarr_format;
     options.use_ocdbt = GetParam().use_ocdbt;
     options.compression = GetParam().compression;
-    options.sync = false;  // what is written is the same
+    options.sync = false;  // does not change the files
     const std::string saved_path = GetParam().is_view ? source_ : path_;
     const auto saved = Save(saved_path, tree_, options);
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
@@ -120,7 +120,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     WriteTestFile(PathOf(file), files_.at(file));
   }
 
-  // In place, so that the file keeps its length.
+  // Changes one byte in place, so that the file keeps its length.
   void SetByte(const std::string& file, size_t offset, char value) {
     std::fstream out(PathOf(file),
                      std::ios::in | std::ios::out | std::ios::binary);
@@ -134,7 +134,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     return loaded.ok() && loaded->tree == tree_;
   }
 
-  // The current checkpoint is damaged in `file`.
+  // Counts what Verify says of the checkpoint, which is damaged in `file`.
   void Judge(const std::string& file, const std::string& how) {
     const auto report = Verify(path_, {}, OneThread());
     if (!report.ok() || !report->damages.empty()) {
@@ -154,7 +154,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
                                   : loaded.status().ToString());
   }
 
-  // Loads without calling Verify first.
+  // Counts what Load returns without a call to Verify first.
   void JudgeLoad(const std::string& file, const std::string& how) {
     const auto loaded = Load(path_, LoadOnOneThread());
     if (!loaded.ok()) {
@@ -167,7 +167,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     }
   }
 
-  // DigestLeaf's result for each leaf; empty for an unreadable leaf.
+  // Returns DigestLeaf's result for each leaf, "" for an unreadable leaf.
   std::vector<std::string> DigestsOfLeaves() {
     const auto checkpoint = Open(path_);
     if (!checkpoint.ok()) return {};
@@ -244,7 +244,7 @@ TEST_P(DamagedFiles, EveryLengthenedFileIsReported) {
     JudgeLoad(file, "with a byte appended");
     Restore(file);
   }
-  // Unreferenced bytes after the last value of a data file.
+  // Bytes after the last value of a data file are not referenced.
   for (const auto& [file, count] : tally_.irrelevant_by_file) {
     EXPECT_NE(file.find("d/"), std::string::npos) << file;
   }
@@ -257,7 +257,7 @@ TEST_P(DamagedFiles, EveryDeletedFileIsReported) {
     JudgeLoad(file, "deleted");
     Restore(file);
   }
-  // Including the checksums: the marker records that they existed.
+  // Even the checksum file is missed: the marker records that it existed.
   EXPECT_EQ(tally_.irrelevant, 0);
 }
 
@@ -300,8 +300,8 @@ TEST(DamageOfSlices, ARowIsCheckedByItsBlock) {
   }
 }
 
-// Neighbouring arrays in a file are read together, including the gap between
-// them: damage in the gap does not affect them.
+// Two arrays that are close together in a file are read in one request, with
+// the gap between them. Damage in the gap does not affect them.
 TEST(DamageOfSlices, DamageBetweenTwoArraysIsNotTheirs) {
   for (const Compression compression :
        {Compression::kNone, Compression::kZstd}) {
@@ -340,7 +340,7 @@ TEST(DamageOfSlices, DamageBetweenTwoArraysIsNotTheirs) {
   }
 }
 
-// Chunks of another save, or of another array, each of which is valid by
+// Replaces a chunk by another save's or another array's, which is valid by
 // itself.
 TEST(DamageOfSlices, AnothersChunkIsNotTakenForOurs) {
   for (const Compression compression :
@@ -391,7 +391,8 @@ TEST(DamageOfSlices, AnothersChunkIsNotTakenForOurs) {
   }
 }
 
-// The nodes of an older save of the same tree: same places, valid checksums.
+// Replaces the nodes by those of an older save of the same tree, which are in
+// the same places and have valid checksums.
 TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
   const ScratchDirectory scratch;
   SaveOptions options;
@@ -421,7 +422,7 @@ TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
   EXPECT_FALSE(Verify(path)->damages.empty());
 }
 
-// The digests belong to the item, one directory above.
+// The checksums are in the item's directory, above the array that is opened.
 TEST_P(DamagedFiles, ArrayOpenedByItselfIsChecked) {
   if (GetParam().use_ocdbt) return;
   const std::string chunk = "loose/c/0/0";

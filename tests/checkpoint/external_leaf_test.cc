@@ -127,8 +127,8 @@ TEST(ObjectLeaf, NeedsATypeHandler) {
   EXPECT_FALSE(fs::exists(scratch / "c"));
 }
 
-// Writes the files that a user's handler writes before the item: a file, and
-// two keys of a database, one of which is too long to be inline.
+// Writes what a user's handler writes before the item: a file, and a database
+// with two keys. One key's value is too long to be stored inline.
 void WriteBlob(const std::string& directory, const std::string& process) {
   WriteTestFile(directory + "/blob.bin", "own bytes");
   FileStore store(directory);
@@ -239,7 +239,7 @@ TEST(Adopt, SmallFilesKeepWhatTheyHad) {
   EXPECT_THAT(ReadTestFile(path + "/_sharding"), HasSubstr("YmxvYi5wYXJ0"));
   EXPECT_THAT(ReadTestFile(path + "/array_metadatas/process_0"),
               HasSubstr("\"param_name\": \"blob.part\""));
-  // The handler's chunk is listed as a value, so that reading it is checked.
+  // The list of checksums has the handler's chunk, so reads of it are checked.
   const auto report = Verify(path);
   EXPECT_THAT(report->damages, IsEmpty());
   EXPECT_THAT(ReadTestFile(path + "/_HOLDFAST_DIGESTS"),

@@ -1,5 +1,5 @@
-// Properties that every Checkpoint has, whatever format it reads: leaves by
-// name and by index, bounds, kinds, and three ways to read the same elements.
+// Properties of every Checkpoint, whatever format it reads: leaves by name and
+// by index, bounds, kinds, and three ways to read the same elements.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Fingerprints from end to end: a save stores the fingerprints of the stored
-// elements, whichever rank has which part; a load compares them with memory.
+// Fingerprints from end to end. A save stores the fingerprints of the stored
+// elements, however the ranks share them; a load compares them with memory.
 #include "holdfast/tools/fingerprint.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ std::unique_ptr<Checkpoint> OpenWithFingerprints(const std::string& path) {
   return opened.ok() ? *std::move(opened) : nullptr;
 }
 
-// The fingerprints of every array, by name.
+// Returns the stored fingerprint of every array, by name.
 std::map<std::string, std::string> FingerprintsIn(const std::string& path) {
   std::map<std::string, std::string> fingerprints;
   const auto opened = OpenWithFingerprints(path);
@@ -57,7 +57,7 @@ std::map<std::string, std::string> FingerprintsIn(const std::string& path) {
   return fingerprints;
 }
 
-// The fingerprints of the elements that are read.
+// Reads every array and returns the fingerprints of the elements, by name.
 std::map<std::string, std::string> FingerprintsOfElements(
     const std::string& path) {
   std::map<std::string, std::string> fingerprints;
@@ -167,8 +167,8 @@ TEST_F(Fingerprints, OfCastsAndOfWhatGoesInPieces) {
   }
 }
 
-// Two ranks with half of "w" each, and their shares of deferred arrays; rank 0
-// has the rest.
+// Returns the tree of one of two ranks: half of the rows of "w", and the same
+// deferred array and step on both.
 Tree PartOfRank(int64_t rank, const Array& w) {
   const int64_t rows = w.shape()[0] / 2;
   Array half = *Array::Allocate(w.dtype(), {rows, w.shape()[1]});
@@ -287,8 +287,8 @@ TEST_F(Fingerprints, AreThereOnlyWhereTheyWereAskedFor) {
   EXPECT_THAT(status.message(), HasSubstr("fingerprints need write_digests"));
 }
 
-// The names of leaves with a fingerprint, each of which must match the elements
-// that are read.
+// Returns the names of the leaves that have a fingerprint, and checks that each
+// fingerprint matches the elements that are read.
 std::vector<std::string> NamesWithFingerprints(const Checkpoint& seen) {
   std::vector<std::string> names;
   for (const LeafInfo& leaf : seen.leaves()) {
@@ -371,7 +371,7 @@ TEST_F(Fingerprints, OfAveragesThereAreNone) {
   }
 }
 
-// A file that remains when its list is removed, or that never was in a list.
+// A fingerprints file that the list of checksums does not name is ignored.
 TEST_F(Fingerprints, OfAFileThatNoListHasCountForNothing) {
   SaveTree(Tree::Dict({{"w", Tree(7)}}), WithFingerprints());
   fs::remove(path_ + "/_HOLDFAST_DIGESTS");

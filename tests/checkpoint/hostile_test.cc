@@ -32,7 +32,7 @@ using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A sanitizer's own memory does not count in these tests.
+// Sanitizers use memory of their own; the memory limits do not apply then.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)
@@ -58,7 +58,9 @@ long PeakKib() {
   return usage.ru_maxrss;
 }
 
-// noexcept: an exception that escapes the library ends the child.
+// Runs `fn` with limits, writes the growth of the memory peak and the result to
+// `fd`, and exits. It is noexcept, so that an exception that escapes the
+// library ends the child.
 [[noreturn]] void RunAndExit(int fd,
                              const std::function<std::string()>& fn) noexcept {
   const rlimit cpu{kCpuSecondsMax, kCpuSecondsMax};
@@ -72,7 +74,7 @@ long PeakKib() {
   ::_exit(written == static_cast<ssize_t>(message.size()) ? 0 : 1);
 }
 
-// In a child, so that a hang or excessive memory fails only one test.
+// Runs `fn` in a child, so that a hang or excessive memory fails only one test.
 ChildResult RunInChild(const std::function<std::string()>& fn) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -99,8 +101,8 @@ std::string LoadText(const std::string& path) {
   return loaded.ok() ? "OK" : loaded.status().ToString();
 }
 
-// The status of Load(path), which must use little memory and time; Verify and
-// Open must as well, whatever they return.
+// Returns the status of Load(path). Load, Verify and Open must use little
+// memory and time, whatever they return.
 std::string BoundedLoad(const std::string& path) {
   std::string load_text;
   const std::vector<std::function<std::string()>> calls = {
@@ -131,7 +133,7 @@ std::string Zarray(const std::string& shape, const std::string& chunks,
          R"(,"zarr_format":2})";
 }
 
-// {key: name} entries as `_METADATA` has them; arrays in directories.
+// Returns the text of a `_METADATA` with one parameter called `name`.
 std::string TreeMetadataText(const std::string& name, bool use_ocdbt = false) {
   return R"({"tree_metadata": {"x": {"key_metadata": [{"key": ")" + name +
          R"(", "key_type": 2}], "value_metadata": {"value_type": )"
@@ -165,7 +167,7 @@ void SaveOrDie(const std::string& path, const SaveOptions& options) {
 void SaveDirectories(const std::string& path) {
   SaveOptions options = Unsynced();
   options.use_ocdbt = false;
-  options.write_digests = false;  // the links below are the only defence
+  options.write_digests = false;  // only the check of links can refuse
   SaveOrDie(path, options);
 }
 
@@ -190,7 +192,7 @@ constexpr const char* kMegatronMetadata =
     R"({"sharded_backend": "zarr", "sharded_backend_version": 1,)"
     R"( "common_backend": "torch", "common_backend_version": 1})";
 
-// The findings of Verify, within the time and memory limits of a child.
+// Returns the findings of Verify, run with a child's time and memory limits.
 std::string BoundedVerify(const std::string& path,
                           const OpenOptions& options = {}) {
   const ChildResult result = RunInChild([&] {
@@ -298,7 +300,8 @@ TEST(HostileSizes, HugeShards) {
   EXPECT_THAT(BoundedLoad(scratch.path()), Not(StartsWith("OK")));
 }
 
-// A database of one node with one extra entry next to the real ones.
+// Writes a database of one node, which has one extra entry next to the real
+// ones.
 void WriteDatabase(const std::string& path, const ocdbt::LeafEntry& chunk) {
   using namespace ocdbt;
   const std::string zarray = Zarray("[2000]", "[2000]");
@@ -647,7 +650,7 @@ TEST(HostilePlaces, FileInsteadOfDirectory) {
   WriteTestFile(scratch / "file", "hello");
   EXPECT_THAT(LoadText(scratch / "file"),
               AllOf(StartsWith("NOT_FOUND: Checkpoint at "),
-                    HasSubstr("cannot be read: it is a text, which begins "
+                    HasSubstr("cannot be read: it is a text that begins "
                               "with \"hello\"")));
   EXPECT_THAT(LoadText(scratch / "file/below"), StartsWith("NOT_FOUND: "));
 }
@@ -663,8 +666,8 @@ TEST(HostilePlaces, UnreadableDirectory) {
   fs::permissions(scratch / "checkpoint", fs::perms::owner_all);
 }
 
-// The report of Verify in a process that may open only this many more files;
-// "damages N" if it finished.
+// Runs Verify in a process that may open only `more_count` more files. Returns
+// "damages N" if it finished, or the error.
 std::string VerifyWithDescriptors(const std::string& path, rlim_t more_count) {
   const int first_free = ::open("/dev/null", O_RDONLY);
   ::close(first_free);

@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// The name, dtype, shape and digest of all leaves, sorted.
+// Returns a line with the name, dtype, shape and digest for each leaf, sorted.
 inline std::vector<std::string> LinesOf(const std::string& path) {
   std::vector<std::string> lines;
   const auto opened = Open(path);

@@ -54,7 +54,7 @@ void ExpectAllOk(const std::vector<Status>& statuses) {
   }
 }
 
-// Expects all ranks to fail alike, with `code` and these words.
+// Expects every rank to fail with `code` and a message that matches `words`.
 void ExpectAllFail(const std::vector<Status>& statuses, StatusCode code,
                    const testing::Matcher<std::string>& words) {
   for (size_t rank = 0; rank < statuses.size(); ++rank) {
@@ -69,9 +69,9 @@ std::shared_ptr<const ArrayTraits> Written(Shape write_shape) {
       ArrayTraits{"{}", "", std::move(write_shape)});
 }
 
-// Rank r's tree: rows of "rows" distributed in turn, columns of "columns" by
-// rank, "replica" on rank 0, "few" only on the first two ranks; the rest is
-// equal on all ranks.
+// The trees of the ranks. The rows of "rows" are dealt out one by one, and each
+// rank has a block of the columns of "columns". "replica" is on rank 0 only,
+// "few" on the first two ranks. The other leaves are equal on all ranks.
 class RankTrees {
  public:
   explicit RankTrees(int64_t rank_count) : rank_count_(rank_count) {}
@@ -254,8 +254,8 @@ TEST_P(ManyRanks, HearOfTheRankThatCannotWrite) {
     options.overwrite = true;
     if (group.rank() == 1) {
       options.now_ns = [&]() -> uint64_t {
-        // A file where its database must be, and directories in place of
-        // chunks.
+        // Blocks this rank: puts a file where its database must be, and
+        // directories where its chunks must be.
         const std::string blocked = path_ + ".orbax-checkpoint-tmp/";
         if (fs::exists(blocked)) {
           std::ofstream(blocked + "ocdbt.process_1");
@@ -379,7 +379,8 @@ INSTANTIATE_TEST_SUITE_P(
              (layout.use_ocdbt ? "_ocdbt" : "_dirs");
     });
 
-// Callers that coordinate by their own means.
+// Callers that coordinate the processes themselves save parts of an item, and
+// finish the item later.
 class ItemParts : public testing::Test {
  protected:
   SaveOptions Options() const {

@@ -1,4 +1,5 @@
-// A delta becomes an ordinary step, and deltas based on it are still readable.
+// Materializing a delta makes it an ordinary step; deltas based on it are still
+// readable.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Opening and restoring a checkpoint in a bucket requests no object and no list
-// twice, whatever the format: the place carries what the first look found.
+// twice, whatever the format: the Place keeps what the first request found.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -60,7 +60,8 @@ class OneLook : public ::testing::TestWithParam<LookLayout> {
     }
   }
 
-  // Requests such as "get run/x 0+9" that were sent more than once.
+  // Returns the requests, such as "get run/x 0+9", that were sent more than
+  // once.
   std::vector<std::string> AskedAgain() const {
     std::map<std::string, int> counts;
     for (const std::string& request : mem_.bucket->requests()) {

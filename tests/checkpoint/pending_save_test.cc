@@ -104,7 +104,7 @@ TEST_F(PendingSaveTest, ItemsAndFilesAppearTogether) {
   EXPECT_THAT(DamagedFiles(), ElementsAre());
 }
 
-// Whatever byte changes afterwards, Verify names the file.
+// Verify names the file in which a byte was changed after the save.
 TEST_F(PendingSaveTest, EveryFileHasAChecksum) {
   const auto pending = Begin();
   ASSERT_TRUE(pending->SaveItem("a", SmallTree(1), Quickly()).ok());
@@ -267,7 +267,8 @@ TEST(SaveItemTest, WritesADirectoryWithoutMarkers) {
   EXPECT_TRUE(Load(path)->tree == SmallTree(1));
 }
 
-// The earlier item's metadata about arrays with the same names is removed.
+// The metadata that the earlier item had for arrays of the same names must be
+// removed.
 TEST(SaveItemTest, ReplacesAnEarlierItem) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "item";

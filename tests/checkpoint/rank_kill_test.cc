@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kRankCount = 3;
 constexpr int64_t kNobody = -1;
 
-// Where a rank kills itself: on entering or on leaving a meeting.
+// When a rank kills itself: as it enters the collective call `phase`, or
+// (`is_after`) as it leaves the call.
 struct Moment {
   int64_t rank = kNobody;
   std::string phase;
@@ -105,8 +106,8 @@ class RankKill : public testing::Test {
         ArrayTraits{"{}", "", {16, 1024}});
   }
 
-  // All ranks save step `step`; the parent calls `with_children` meanwhile.
-  // Returns whether all succeeded.
+  // Saves step `step` on all ranks, while the parent calls `with_children`.
+  // Returns whether all ranks succeeded.
   bool SaveStep(int step, uint32_t seed, const Moment& moment,
                 const std::function<void(const std::vector<pid_t>&)>&
                     with_children = {}) {
@@ -122,7 +123,7 @@ class RankKill : public testing::Test {
                       TreeOf(group.rank(), seed), options)
               .status();
         },
-        // Ranks must not wait long for the dead.
+        // The other ranks must not wait long for a killed rank.
         moment.rank == kNobody && !with_children ? 60 : 0.3, with_children);
   }
 

@@ -27,7 +27,7 @@ Box RandomBox(const Shape& shape, std::mt19937& random) {
   return box;
 }
 
-// Memory for a box, with gaps between its elements, or in C order.
+// Memory for a box, in C order or with gaps between the elements.
 struct Target {
   std::vector<char> memory;
   ArrayView view;
@@ -134,7 +134,7 @@ TEST_P(ReadIntoTest, GivesWhatReadBoxGives) {
   }
 }
 
-// Bytes that this process has read from files so far.
+// Returns the number of bytes that this process has read from files so far.
 uint64_t BytesRead() {
   std::ifstream io("/proc/self/io");
   std::string name;
@@ -145,7 +145,7 @@ uint64_t BytesRead() {
   return 0;
 }
 
-// Sixteen readers of one complete array cost as much as one.
+// Sixteen requests for one complete array read as many bytes as one request.
 TEST_P(ReadIntoTest, SharedChunksAreReadOnce) {
   if (BytesRead() == 0) GTEST_SKIP() << "no /proc/self/io";
   const Array whole = RandomArray(DType::kFloat32, {512, 512}, 5);
@@ -281,8 +281,8 @@ TEST(ReadIntoParts, MoveOnlyTheirBytes) {
   }
 }
 
-// Damage is found as in Load: in chunks that are read completely, and in small
-// chunks of which only a part is wanted.
+// A small chunk is read and checked completely, even if only a part of it is
+// requested.
 TEST(ReadIntoParts, AreCheckedWhereThatIsCheap) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "checkpoint";

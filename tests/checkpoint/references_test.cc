@@ -1,6 +1,6 @@
-// Checkpoints that refer to others: whatever is overwritten, pruned, moved,
-// linked, copied or followed, a step whose save has returned stays readable, or
-// the call that would lose it is refused.
+// Checkpoints that refer to other checkpoints (deltas and views). Overwriting,
+// pruning, moving, linking, copying and following leave every saved step
+// readable; a call that would lose a step is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ using ::testing::HasSubstr;
 constexpr StatusCode kRefused = StatusCode::kFailedPrecondition;
 constexpr uint64_t kAnchorEvery = 16;
 
-// A state that identifies its step.
+// Returns a tree whose weights identify `value`, a step number.
 Tree StateOf(int value) {
   Array weights = RandomArray(DType::kBfloat16, {40, 50}, 1);
   std::memcpy(weights.mutable_view().data, &value, sizeof value);
@@ -108,7 +108,7 @@ TEST_F(References, ABaseThatIsAViewOfTheStepThatItsDeltaReplacesIsRefused) {
   SaveOptions raw;
   raw.compression = Compression::kNone;
   ASSERT_TRUE(Save(Path(4), StateOf(4), raw).ok());
-  // Nowhere near the run.
+  // The view is outside the run's root.
   const std::string view = directory_ / "elsewhere" + "/view";
   fs::create_directory(directory_ / "elsewhere");
   ASSERT_TRUE(View(Path(4), view).ok());
@@ -117,7 +117,7 @@ TEST_F(References, ABaseThatIsAViewOfTheStepThatItsDeltaReplacesIsRefused) {
     const auto saved = SaveDelta(Path(4), StateOf(9), base, Over());
     EXPECT_EQ(saved.status().code(), StatusCode::kInvalidArgument) << base;
   }
-  // Neither does a view take the place of its own source.
+  // A view must not overwrite its own source.
   ViewOptions over;
   over.overwrite = true;
   EXPECT_FALSE(View(view, Path(4), over).ok());
@@ -197,7 +197,7 @@ TEST_F(References, WhatStaysTheSameResultMayBeReplaced) {
   SaveChain(3);
   ASSERT_TRUE(Materialize(Path(1)).ok());
   for (int64_t step = 0; step < 4; ++step) ExpectStep(step);
-  // Exactly the same state once more.
+  // Overwrites step 2 with exactly the same state.
   const auto again = SaveDelta(Path(2), StateOf(2), Path(1), Over());
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   ExpectStep(3);
@@ -243,7 +243,7 @@ TEST_F(References, ABaseIsKnownByWhateverNameItWasGiven) {
   EXPECT_EQ(BytesOf(Path(2) + "/_HOLDFAST_BASE"), "1");
   EXPECT_EQ(BytesOf(Path(3) + "/_HOLDFAST_BASE"), "2");
   EXPECT_EQ(BytesOf(Path(4) + "/_HOLDFAST_BASE"), "3");
-  // Saved elsewhere, and moved in.
+  // Step 5 is saved in another directory, and moved into the root.
   ASSERT_TRUE(SaveDelta(directory_ / "stage/5", StateOf(5), Path(4)).ok());
   fs::rename(directory_ / "stage/5", Path(5));
   const auto pruned = PruneToLatest(directory_ / "home", 1);
@@ -384,7 +384,7 @@ TEST_F(References, PruneFindsABaseAlsoWithoutTheFileThatNamesIt) {
   EXPECT_TRUE(PruneToLatest(root_, 1).empty());
   fs::remove(Path(1) + "/_HOLDFAST_BASE");
   EXPECT_TRUE(PruneToLatest(root_, 1).empty());
-  // If the metadata are damaged, by the name of that file.
+  // With damaged metadata, the base is still found through _HOLDFAST_BASE.
   SaveWhole(2);
   SaveOn(3, Path(2));
   std::ofstream(Path(3) + "/_METADATA") << "{";
@@ -392,7 +392,8 @@ TEST_F(References, PruneFindsABaseAlsoWithoutTheFileThatNamesIt) {
   EXPECT_TRUE(fs::exists(Path(2)));
 }
 
-// Otherwise an interrupted prune could leave a delta without its base.
+// A prune removes a delta before its base. In the other order, an interrupted
+// prune could leave a delta without its base.
 TEST_F(References, WhatRefersToOthersGoesBeforeThem) {
   using Names = std::vector<std::string>;
   SaveChain(2);
@@ -424,8 +425,8 @@ TEST_F(References, DamageThatADeltaDoesNotNeedKeepsNoDoorShut) {
   EXPECT_TRUE(opened.ok()) << opened.status().ToString();
 }
 
-// A copy in another format, named like a step, is not the newest step of the
-// run.
+// A copy in another format that is named like a step does not count as the
+// newest step.
 TEST_F(References, NoStepGoesForTheSakeOfAnotherFormat) {
   SaveWhole(0);
   ConvertOptions to_dcp;
@@ -450,7 +451,7 @@ TEST_F(References, ADeltaComesBackFromTheTrashWithItsBases) {
 }
 
 TEST_F(References, ABaseInTheTrashIsKnownByItsContentNotByItsNumber) {
-  // 1 is made from a 2 of another root; 2 from 1.
+  // Step 1 is a delta of another root's step 2; step 2 is a delta of step 1.
   const std::string other = directory_ / "other";
   fs::create_directory(other);
   ASSERT_TRUE(Save(other + "/2", StateOf(7)).ok());
@@ -464,7 +465,7 @@ TEST_F(References, ABaseInTheTrashIsKnownByItsContentNotByItsNumber) {
   EXPECT_FALSE(fs::exists(Path(2)));
   ASSERT_TRUE(UndeleteStep(root_, 2).ok());
   ExpectStep(2);
-  // The base is not the latest step 0 in the trash.
+  // Two steps 0 are in the trash; the base is not the latest.
   SaveWhole(0);
   SaveOn(4, Path(0));
   for (const char* step : {"4", "0"}) {
@@ -513,7 +514,7 @@ TEST_F(References, ADeltaWhoseBaseIsNotInTheTrashStaysThere) {
   EXPECT_FALSE(fs::exists(Path(2)));
 }
 
-// A prune intervenes between the choice of a base and the commit.
+// A prune removes the base between its choice and the commit.
 TEST_F(References, ABaseThatIsPrunedMeanwhileEndsTheSave) {
   SaveChain(0);
   SaveWhole(1);
@@ -531,7 +532,7 @@ TEST_F(References, ABaseThatIsPrunedMeanwhileEndsTheSave) {
   EXPECT_FALSE(fs::exists(Path(3)));
 }
 
-// Or a delta intervenes between planning and executing a prune.
+// A delta is saved between the planning and the execution of a prune.
 TEST_F(References, APlanThatADeltaHasOvertakenLeavesItsBase) {
   SaveChain(0);
   SaveWhole(1);
@@ -569,7 +570,7 @@ TEST_F(References, ARunGoesOnBesideDamageFromANewAnchor) {
   EXPECT_EQ(next->why_whole, "");
   ExpectStep(2);
   ExpectStep(3);
-  // A removed anchor.
+  // The chain's last full step is removed.
   fs::remove_all(Path(2));
   const auto after = SaveInChain(Path(4), StateOf(4), kAnchorEvery);
   ASSERT_TRUE(after.ok()) << after.status().ToString();
@@ -621,7 +622,7 @@ TEST_F(References, AStepIsNotTakenForItsOwnBase) {
   const auto loaded = Load(other + "/1");
   EXPECT_EQ(loaded.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(loaded.status().message(), HasSubstr(Path(1)));
-  // Not even if nothing else has its name.
+  // The base is step 0, and the copy of the delta is itself named 0.
   SaveChain(1);
   fs::create_directories(directory_ / "third");
   fs::copy(Path(1), directory_ / "third/0", fs::copy_options::recursive);
@@ -629,7 +630,7 @@ TEST_F(References, AStepIsNotTakenForItsOwnBase) {
             StatusCode::kNotFound);
 }
 
-// Without checksums the view recognises its source by the file's time.
+// A view without checksums recognizes its source by the file's time.
 TEST_F(References, ACopyOfAViewThatHoldsItsSourceIsReadable) {
   const std::string source = directory_ / "m.safetensors";
   SaveWhole(1);
@@ -649,7 +650,7 @@ TEST_F(References, ACopyOfAViewThatHoldsItsSourceIsReadable) {
   }
 }
 
-// A base elsewhere with the name of a step here is not that step.
+// Step 0's base is a step 1 of another root, not this root's step 1.
 TEST_F(References, ARootIsCopiedInTheOrderOfItsBases) {
   const std::string other = directory_ / "other";
   ASSERT_TRUE(Save(other + "/1", StateOf(9)).ok());
@@ -668,7 +669,7 @@ TEST_F(References, ADeltaIsOnlyCopiedToWhereItsBaseIs) {
   EXPECT_EQ(lone.status().code(), kRefused);
   EXPECT_THAT(std::string(lone.status().message()), HasSubstr("materialize"));
   EXPECT_FALSE(fs::exists(backup + "/1"));
-  // One after the other, or all in one call.
+  // The base can be copied first, or all steps in one call.
   for (const char* step : {"0", "1"}) {
     const auto copied = Copy(root_ + "/" + step, backup + "/" + step);
     ASSERT_TRUE(copied.ok()) << copied.status().ToString();

@@ -32,7 +32,7 @@ MemoryBucketOptions PartsLike(bool is_s3) {
   return options;
 }
 
-// Varies with the position and with the value's index.
+// Returns bytes that depend on the position and on the value's index.
 std::string ValueOf(size_t index) {
   std::string value((uint64_t{3} << 20) + 1000 * index, '\0');
   uint32_t state = 7 + static_cast<uint32_t>(index);
@@ -72,7 +72,7 @@ struct RemoteWriteTest : testing::TestWithParam<bool> {
   std::shared_ptr<FaultBucket> bucket = std::make_shared<FaultBucket>(memory);
 };
 
-// Hangs if fewer than four parts are ever sent concurrently.
+// Hangs unless four parts are sent concurrently.
 TEST_P(RemoteWriteTest, PartsFillThePipeAndMemoryIsBounded) {
   std::mutex mutex;
   std::condition_variable changed;
@@ -90,7 +90,7 @@ TEST_P(RemoteWriteTest, PartsFillThePipeAndMemoryIsBounded) {
   options.sync = false;
   const Status status = WriteDatabase(store, options);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  // The parts that several threads fill concurrently are added.
+  // Each of the threads may in addition hold the part that it fills.
   EXPECT_LE(store.peak_buffered_bytes(), kBuffered + 4 * kPartBytes);
   EXPECT_TRUE(memory->ListUploads("")->empty());
 
@@ -104,7 +104,7 @@ TEST_P(RemoteWriteTest, PartsFillThePipeAndMemoryIsBounded) {
   }
 }
 
-// Whichever request fails, the database fails or is complete.
+// If a request fails, the write fails, or the database is complete.
 TEST_P(RemoteWriteTest, AFailedRequestFailsTheDatabase) {
   ocdbt::BulkWriteOptions options;
   options.sync = false;

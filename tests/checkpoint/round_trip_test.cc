@@ -43,7 +43,7 @@ class RoundTrip : public testing::TestWithParam<RoundLayout> {
     options.use_ocdbt = GetParam().use_ocdbt;
     options.compression = GetParam().compression;
     options.chunk_bytes_target = GetParam().chunk_bytes_target;
-    options.sync = false;  // what is written is the same
+    options.sync = false;  // does not change the files
     return options;
   }
 };
@@ -112,9 +112,9 @@ TEST_P(RoundTrip, SlicesEqualThePartsOfTheWhole) {
             StatusCode::kInvalidArgument);
 }
 
-// Every byte at every position of an element: NaNs of all payloads, -0.0, bools
-// that are neither 0 nor 1, bits above the value of sub-byte elements. All bits
-// are restored; for bools and sub-byte elements, only the bits of the value.
+// Elements are random bytes, so that NaNs with any payload, bools that are
+// neither 0 nor 1, and unused bits of sub-byte elements occur. All bits are
+// restored, except the unused bits of bools and sub-byte elements.
 TEST_P(RoundTrip, AnyBytesOfAnyDTypeComeBack) {
   Tree tree = Tree::Dict();
   Tree want = Tree::Dict();
@@ -272,7 +272,8 @@ TEST(Save, KeepsTheByteBudget) {
   EXPECT_LE(loaded->stats.in_flight_bytes_peak, 3u << 20);
 }
 
-// Bytes that this process has asked the system to read so far.
+// Returns the number of bytes that this process has asked the system to read so
+// far.
 uint64_t ReadByteCount() {
   std::ifstream io("/proc/self/io");
   std::string name;
@@ -306,7 +307,7 @@ TEST(Load, OfWhatGoesAwayMeanwhileIsNoTreeOfFillValues) {
       << loaded.status().ToString();
 }
 
-// The default of 8 MiB chunks in an array of 1 GiB, at a scale of 1 to 16.
+// Scales the default down by 16: 8 MiB chunks of a 1 GiB array.
 TEST(ReadBox, ARowOfAChunkedMatrixReadsUnderOnePercent) {
   if (ReadByteCount() == 0) GTEST_SKIP() << "no /proc/self/io here";
   const ScratchDirectory scratch;

@@ -1,6 +1,6 @@
-// Arrays in shards, and arrays that are cast while saving: every layout stores
-// the same elements as one complete array would, in the files that Orbax
-// writes.
+// Arrays in shards, and arrays that are cast while saving. In every layout the
+// stored elements are those of the complete array, in the files that Orbax
+// would write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ void Cut(const Box& box, int depth, std::mt19937& random,
   Cut(high, depth - 1, random, parts);
 }
 
-// The array in random shards, each in separate memory.
+// Returns the array as random shards, each in separate memory.
 Tree InShards(const Array& whole, std::shared_ptr<const ArrayTraits> traits,
               uint32_t seed) {
   std::mt19937 random(seed);

@@ -30,7 +30,8 @@
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
-// The store of one process: its next write reports itself and waits for a byte.
+// Simulates a store that hangs: the next write of a process sends a byte to
+// `waiting_fd` and waits for a byte from `go_on_fd`.
 static std::atomic<bool> next_write_waits = false;
 static int waiting_fd = -1, go_on_fd = -1;
 
@@ -48,7 +49,8 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kStallRanks = 3;
-// First meetings; then places where a rank does its own part.
+// Where a rank can stop: first the collective calls, then two places in which a
+// rank works by itself.
 constexpr std::string_view kElements = "elements", kStore = "store";
 constexpr std::string_view kStopPhases[] = {
     "begin", "write", "merge", "ready", "commit", kElements, kStore};
@@ -59,8 +61,7 @@ struct Stop {
   std::string phase;
 };
 
-// An array whose elements stop the first process that asks for them, if
-// requested.
+// An array that, if `stops`, stops the first process that reads its elements.
 class StoppingReader : public ArrayReader {
  public:
   explicit StoppingReader(bool stops) : stops_(stops) {}
@@ -77,7 +78,7 @@ class StoppingReader : public ArrayReader {
 Tree StallTree(int64_t rank, const Stop& stop) {
   Tree tree = Tree::Dict();
   tree.Add("step", Tree(int64_t{7}));
-  // Divided among the ranks: each has some of them.
+  // The ranks divide these arrays among themselves: each reads some of them.
   const auto reader = std::make_shared<StoppingReader>(
       stop.phase == kElements && rank == stop.rank);
   for (int i = 0; i < 12; ++i) {
@@ -114,7 +115,7 @@ class StoppingGroup : public ForwardingGroup {
 
 using std::chrono::steady_clock;
 
-// A line from the pipe; "" if none arrives before the deadline.
+// Returns a line from the pipe, or "" if none arrives before the deadline.
 std::string LineFrom(int fd, steady_clock::time_point deadline) {
   std::string line;
   while (!line.ends_with('\n')) {
@@ -158,14 +159,14 @@ bool OnStoppingRanks(
   return is_fine;
 }
 
-// Whether a line within the promised five seconds names the rank, and no line
-// names another.
+// Returns whether a line arrives within the promised five seconds and names the
+// rank that stopped, and no earlier line names another rank.
 bool IsNamedIn(int fd, const std::string& path, const Stop& stop) {
   const auto deadline = steady_clock::now() + std::chrono::seconds(5);
   const bool is_meeting = stop.phase != kElements && stop.phase != kStore;
   while (true) {
     const std::string line = LineFrom(fd, deadline);
-    // A rank's report about its own call.
+    // A rank may also report how long its own call takes.
     const bool is_of_call = line.find(" has taken ") != std::string::npos;
     if (!is_meeting && is_of_call) continue;
     const bool is_named =
@@ -182,7 +183,7 @@ bool IsNamedIn(int fd, const std::string& path, const Stop& stop) {
   }
 }
 
-// Whether the rank was named, and the save that it delayed succeeded.
+// Returns whether the rank was named and the save that it delayed succeeded.
 bool IsNamed(const std::string& path, const Stop& stop) {
   int pipe[2], waiting[2], go_on[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0 || ::pipe2(waiting, O_CLOEXEC) != 0 ||
@@ -243,7 +244,7 @@ TEST(Stalls, EveryRankThatStopsIsNamed) {
       EXPECT_EQ(status, 0);
     }
   }
-  // The files of the ranks were removed, and so were their directories.
+  // The ranks' files were removed, and so were the temporary directories.
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(scratch.path())) {
     EXPECT_THAT(entry.path().filename().string(),
@@ -281,7 +282,7 @@ TEST(LiveSaves, ASaveIsSeenAndLeavesNothing) {
     std::vector<LiveSave> seen;
     Tree tree = Tree::Dict();
     tree.Add("w", Tree::DeferredArray(
-                      DType::kFloat32, {8 << 20},  // watched from 32 MiB on
+                      DType::kFloat32, {8 << 20},  // 32 MiB: enough to be seen
                       std::make_shared<SeenReader>(scratch.path(), &seen)));
     SaveOptions options;
     options.commit_mode = mode;

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kBudgetBytes = 1 << 20;
 
-// Some parts repeat, others do not.
+// Returns an array of which some parts compress well and others do not.
 Array MixedArray(DType dtype, Shape shape, uint32_t seed) {
   Array array = RandomArray(dtype, std::move(shape), seed);
   char* data = array.mutable_view().data;
@@ -101,7 +101,7 @@ class LargeChunks : public ::testing::TestWithParam<StreamLayout> {
     return Deterministic(options);
   }
 
-  // Always saved at one path, because the marker contains the path.
+  // Saves at always the same path, because the marker contains the path.
   FileMap SavedFiles(const Tree& tree, const SaveOptions& options) const {
     const std::string path = scratch_ / "same";
     const auto saved = Save(path, tree, options);
@@ -115,7 +115,7 @@ class LargeChunks : public ::testing::TestWithParam<StreamLayout> {
   const std::string path_ = scratch_ / "checkpoint";
 };
 
-// A tree of plain arrays, as restored.
+// Loads the tree without a memory budget.
 Tree Loaded(const std::string& path) {
   auto loaded = Load(path);
   EXPECT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -151,7 +151,7 @@ TEST_P(LargeChunks, AreTheSameFilesForAnyThreadCount) {
   ExpectSameFiles(SavedFiles(tree, one), SavedFiles(tree, four));
 }
 
-// A contiguous array is stored as without a budget.
+// A memory budget does not change the files of a contiguous array.
 TEST_P(LargeChunks, InOnePieceAreTheSameFilesForAnyBudget) {
   const Tree tree = Tree::Dict({
       {"mixed", Tree(MixedArray(DType::kFloat32, {1'000'000}, 1))},
@@ -323,8 +323,8 @@ TEST(Casts, ComplexToBoolIsRefusedInTensorStoresWords) {
             "INVALID_ARGUMENT: Source does not support reading.");
 }
 
-// Blosc has no streaming: a chunk larger than the budget is processed by
-// itself.
+// Blosc does not support streaming, so a chunk larger than the budget is
+// processed by itself.
 TEST(LargeBloscChunks, GoAlone) {
   const ScratchDirectory scratch;
   SaveOptions options;

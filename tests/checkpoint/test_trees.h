@@ -1,4 +1,4 @@
-// Trees for the tests: every leaf kind and dtype, seeded.
+// Trees for the tests, with every leaf kind and dtype; values depend on a seed.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ inline Array RandomArray(DType dtype, Shape shape, uint32_t seed) {
   return array;
 }
 
-// The dtypes that zarr can store, sorted by name, the order in which dicts are
-// restored.
+// Returns the dtypes that zarr can store, sorted by name, which is the order in
+// which dicts are restored.
 inline std::vector<DType> StorableDTypes() {
   std::vector<DType> dtypes;
   for (int i = 0; i < kDTypeCount; ++i) {

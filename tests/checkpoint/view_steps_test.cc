@@ -1,5 +1,5 @@
-// Steps of a root that are views of others: the steps that they refer to are
-// not pruned.
+// Steps that are views of other steps of their root: a prune keeps the steps
+// that a view refers to.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -44,7 +44,7 @@ TEST(ViewSteps, PruningKeepsWhatAViewRefersTo) {
   const auto plan =
       PlanPrune(Path("run"), {.keep = {{"the latest 1", LatestN{1}}}});
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-  // Step 6 was made through 4, but refers directly to the files of 1.
+  // Step 6 was made from step 4, but refers directly to the files of step 1.
   ASSERT_EQ(plan->rows.size(), 6u);
   EXPECT_EQ(plan->rows[0].kept_by, std::vector<std::string>{"the view 6"});
   EXPECT_TRUE(plan->rows[1].kept_by.empty());

@@ -1,5 +1,5 @@
-// AsyncCheckpointer: the guarantees of Save when it returns, and how the
-// remaining work ends.
+// AsyncCheckpointer: what Save guarantees when it returns, and how the rest of
+// the work ends.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -56,7 +56,8 @@ bool AllAre(const Array& array, int64_t want) {
   return array.element_count() > 0;
 }
 
-// Arrays 0 to count - 5 as leaves of both kinds, and two as one sharded array.
+// Returns a tree with arrays 0 to count - 5 as leaves of both kinds, and one
+// sharded array made of two more.
 Tree StateOf(const MutableArrays& arrays, int64_t count) {
   std::vector<Tree::Member> members;
   for (int64_t i = 0; i + 4 < count; ++i) {
@@ -88,8 +89,8 @@ Array OnlyArray(const std::string& path) {
   return Load(path)->tree.Find("checkpoint")->array();
 }
 
-// All kinds of items together; everything that the caller owns is overwritten
-// right after the call.
+// Saves all kinds of items, and overwrites everything that the caller owns as
+// soon as the call returns.
 TEST_F(AsyncTest, WhatIsSavedIsWhatWasThereWhenSaveReturned) {
   constexpr int64_t kCount = 200;
   MutableArrays arrays(kCount);
@@ -200,8 +201,8 @@ TEST_F(AsyncTest, CancelStopsTheSaveAndIsNoError) {
   EXPECT_TRUE(fs::is_empty(scratch_.path()));
 }
 
-// The handler ignores the cancellation and succeeds; the checkpoint must not
-// appear.
+// The handler ignores the cancellation and succeeds, but the checkpoint must
+// not appear.
 TEST_F(AsyncTest, WhatIsCancelledIsNotCommitted) {
   auto checkpointer = MakeHeld();
   ASSERT_TRUE(checkpointer->Save(path_, NoteSave("x")).ok());
@@ -222,11 +223,11 @@ TEST_F(AsyncTest, AStuckHandlerMissesTheDeadline) {
                                 "\"write\" is still running");
   EXPECT_TRUE(held_->was_cancelled);
   EXPECT_EQ(checkpointer->state(), SaveState::kFailed);
-  EXPECT_TRUE(checkpointer->WaitUntilFinished().ok());  // told once
+  EXPECT_TRUE(checkpointer->WaitUntilFinished().ok());  // reported only once
   EXPECT_EQ(checkpointer->Save(path_, NoteSave("y")).code(),
-            StatusCode::kFailedPrecondition);  // the handler is not free
+            StatusCode::kFailedPrecondition);  // the handler is still busy
   held_->done.set_value(Status());
-  // It never becomes a checkpoint, and the checkpointer becomes usable again.
+  // The late save is not committed, and the checkpointer can be used again.
   Status saved;
   do {
     saved = checkpointer->Save(path_, NoteSave("z"));

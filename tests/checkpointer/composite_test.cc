@@ -27,7 +27,7 @@ class CompositeTest : public testing::Test {
       HandlerPtr handler, CheckpointerOptions options = {}) {
     return Taken(Checkpointer::Make(std::move(handler), std::move(options)));
   }
-  // Makes the checkpoint look as if it never had metadata.
+  // Removes the metadata and its trace in the list of checksums.
   static void ForgetMetadata(const std::string& path) {
     fs::remove(path + "/_CHECKPOINT_METADATA");
     fs::remove(path + "/_HOLDFAST_DIGESTS");

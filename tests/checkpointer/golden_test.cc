@@ -1,5 +1,5 @@
-// Checkpoints of stock Orbax, restored through the composite handler by their
-// recorded types: every leaf's checksum, every JSON document.
+// Restores stock Orbax's checkpoints through the composite handler, by the
+// recorded types, and checks every leaf's digest and every JSON document.
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 
@@ -32,7 +32,7 @@ std::string Sha256Hex(std::string_view bytes) {
   return hex;
 }
 
-// The digest of an array, or of a scalar's bytes.
+// Returns the digest of an array, or of a scalar's bytes.
 std::string DigestOf(const Tree& leaf) {
   if (leaf.leaf_kind() == LeafKind::kScalar) {
     return Sha256Hex(leaf.scalar().view());
@@ -84,8 +84,9 @@ void CheckItem(const Tree& item, const ordered_json& want) {
   for (const ordered_json& leaf : want["leaves"]) CheckLeaf(item, leaf);
 }
 
-// The item of "ckpt/4/key/jax_random_key" in the step "ckpt/4" is "key"; a
-// random key's handler does not return the other things that it stores.
+// Restores one step and checks its expected items. In the step "ckpt/4", the
+// path "ckpt/4/key/jax_random_key" belongs to the item "key". A random key's
+// handler does not return the metadata that it stores, so it is not checked.
 void CheckStep(const std::string& root, const std::string& step,
                const ordered_json& expected, size_t& checked_count) {
   CompositeOptions options;

@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// REQUIRES: the Result is ok.
+// Returns the value. REQUIRES: the Result is ok.
 template <typename T>
 T Taken(Result<T> result) {
   EXPECT_TRUE(result.ok()) << result.status().ToString();
@@ -45,7 +45,7 @@ struct NoteRestore : CheckpointArgs {
   std::string prefix;
 };
 
-// No handler accepts these.
+// Arguments that no handler accepts.
 struct UnknownSave : CheckpointArgs {};
 
 class NoteHandler : public CheckpointHandler {
@@ -66,8 +66,8 @@ class NoteHandler : public CheckpointHandler {
   }
 };
 
-// Writes like NoteHandler, but only when the test releases it: its future then
-// ends with the Status that is set.
+// Writes like NoteHandler, but stays unfinished until the test calls
+// done.set_value() with the Status of the save.
 class HeldHandler final : public NoteHandler {
  public:
   std::string TypeStr() const override { return "acme.HeldHandler"; }

@@ -21,7 +21,7 @@ Status AddPart(const std::string& session, const std::string& id,
                const Tree& tree) {
   SaveOptions options;
   options.format = Format::kOrbaxV1;
-  options.fingerprints = true;  // which no part keeps
+  options.fingerprints = true;  // parts do not keep them
   const std::string part = session + "/c.pending_1" + id + "_" + id;
   const auto saved = Save(part, tree, options);
   return saved.ok() ? PreparePartialSave(part) : saved.status();

@@ -82,7 +82,8 @@ TEST(WriteArrayBytes, FollowsStrides) {
   EXPECT_EQ(swapped.str(), "adbecf");
 }
 
-// The size of the header's length field, and the version that determines it.
+// The start of an .npy header. The version determines the size of the length
+// field; `prefix_bytes` includes that field, `dict_bytes` is its value.
 struct NpyPrefix {
   int version = 0;
   size_t prefix_bytes = 0;

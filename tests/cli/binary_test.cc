@@ -73,7 +73,7 @@ TEST(Binary, ReadsFormatsOfOthers) {
   EXPECT_EQ(RunBinary("verify --quiet " + ForeignFile("stored.npz")).code, 3);
 }
 
-// The completions that Tab offers for the last of `words`, one per line.
+// Returns what Tab offers for the last of `words`, one completion per line.
 std::string Completed(const std::string& words) {
   const ScratchDirectory scratch;
   const std::string script = scratch / "complete.bash";

@@ -76,7 +76,7 @@ TEST_F(CompareVerbs, DiffByFingerprintReadsNoTensor) {
     options.use_ocdbt = false;
     const Tree tree = Tree::Dict({{"v", Tree(1)}, {"w", Array::Of(w)}});
     ASSERT_TRUE(Save(Path(name), tree, options).ok());
-    // Makes any read of it fail.
+    // Removes the elements of "w", so that any read of them fails.
     std::filesystem::remove(Path(name) + "/w/0");
   };
   put("x", {1, 2});
@@ -90,7 +90,7 @@ TEST_F(CompareVerbs, DiffByFingerprintReadsNoTensor) {
   EXPECT_THAT(ran.out, HasSubstr("bits  w     float32[2]"));
   EXPECT_THAT(ran.out, HasSubstr("different: 1 leaf the same, 1 different\n"));
   const Ran none = RunWords({"diff", "--fingerprint", Path("x"), Path("a")});
-  EXPECT_EQ(none.code, 1);  // no leaf is in both
+  EXPECT_EQ(none.code, 1);  // the checkpoints have no leaf in common
   const Ran without = RunWords({"diff", "--fingerprint", Path("a"), Path("b")});
   EXPECT_EQ(without.code, 3);
   EXPECT_THAT(without.err,

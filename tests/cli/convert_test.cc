@@ -1,4 +1,5 @@
-// convert and reshard with a fake library: their requests and their output.
+// convert and reshard with a fake library: what they request and what they
+// print.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

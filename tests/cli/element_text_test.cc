@@ -22,7 +22,7 @@ struct SmallFloatCase {
   double want;
 };
 
-// Values from the formats' definitions; NaN is written as NAN.
+// The values are from the formats' definitions.
 TEST(FloatValue, KnowsTheSmallFormats) {
   const double inf = INFINITY;
   const SmallFloatCase cases[] = {
@@ -103,7 +103,7 @@ TEST(ElementText, PrintsAsPythonDoes) {
       "(1-2.5j)");
 }
 
-// Printed text parses to the same float, bit for bit.
+// Printed text is parsed back to the same float, bit for bit.
 TEST(FloatDigits, RoundTripsRandomFloats) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 20000; ++round) {

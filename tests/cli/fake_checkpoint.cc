@@ -166,7 +166,8 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
       std::make_unique<testing::OpenedFake>(found->second));
 }
 
-// Any function of the value that returns 64 hex digits will do.
+// Returns 64 hex digits that depend on the leaf's bytes. It is not a SHA-256:
+// the verbs only print and compare digests.
 Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
   const auto& fake =
       static_cast<const testing::OpenedFake&>(checkpoint).fake_leaf(leaf);
@@ -264,7 +265,7 @@ Result<ViewResult> View(const std::string& source, const std::string& target,
   return result;
 }
 
-// The only built-in recipe here is "demo"; any other text is a recipe too.
+// The only built-in recipe here is "demo". Recipe::Parse accepts any text.
 struct RecipeRules {
   std::string text;
 };

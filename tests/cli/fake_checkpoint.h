@@ -1,5 +1,6 @@
-// A fake library for the verbs: Open, Verify, DigestLeaf and ListSteps over
-// checkpoints that a test puts in memory. Linked instead of the real functions.
+// A fake library for the verbs: Open, Verify, DigestLeaf and ListSteps of
+// checkpoints that a test puts in memory. It is linked instead of the real
+// functions.
 //
 // Thread-safety: Put and Clear before the verb runs; reads may be concurrent.
 // Ownership: the fake world is static; tests clear it.
@@ -53,7 +54,7 @@ void PutSteps(const std::string& root, std::vector<StepInfo> steps);
 // Progress that Verify reports before it returns.
 void PutProgress(std::vector<Progress> progress);
 
-// Leaves with plausible metadata; `values` are the elements.
+// Returns a leaf with plausible metadata; `values` are its elements.
 template <typename T>
 FakeLeaf ArrayLeaf(const std::string& name, DType dtype, Shape shape,
                    const std::vector<T>& values);

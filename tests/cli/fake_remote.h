@@ -1,5 +1,5 @@
-// Fakes for copies and diagnoses: they return what a test has set, and record
-// the requests.
+// Fakes of Copy and Diagnose: they return what a test has set, and record the
+// requests.
 //
 // Thread-safety: one verb at a time. Ownership: static; tests reset it.
 #pragma once
@@ -11,12 +11,12 @@
 namespace holdfast::testing {
 
 struct FakeRemote {
-  RemoteSettings settings;  // as SetRemoteSettings got them
+  RemoteSettings settings;  // the last that SetRemoteSettings got
   std::string source;
   std::string target;
   CopyOptions copy;
   DiagnoseOptions diagnose;
-  Status status;  // of both
+  Status status;  // what both return; if ok, the results below
   CopyResult copied;
   Diagnosis found;
 };

@@ -124,7 +124,7 @@ TEST(Completion, IsSyntaxTheShellAccepts) {
   }
 }
 
-// Runs the script itself, as bash would.
+// Runs bash's completion script and returns what it offers for `words`.
 std::string BashCompletes(const std::vector<std::string>& words) {
   const std::string script = WriteTemp("ask.bash", *CompletionScript("bash"));
   std::string list;
@@ -148,8 +148,8 @@ TEST(Completion, CompletesInBash) {
   EXPECT_EQ(BashCompletes({"holdfast", "--json", "cat", "--np"}), "--npy\n");
 }
 
-// The shell must not interpret a leaf's name, neither when it is offered nor
-// when it is accepted.
+// The shell must not interpret a leaf's name, either when Tab offers it or when
+// the user accepts it.
 TEST(Completion, ANameRunsNothingInBash) {
   if (!HasProgram("bash")) GTEST_SKIP() << "no bash";
   const std::string script = WriteTemp("names.bash", *CompletionScript("bash"));

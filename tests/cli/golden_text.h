@@ -15,7 +15,7 @@
 
 namespace holdfast::testing {
 
-// Runs as on a terminal without colours.
+// Runs a command as on a terminal without colors.
 inline Ran RunInTerminal(const std::vector<std::string>& words, int columns) {
   return RunWords(words, [columns](cli::Env& env) {
     env.out_is_terminal = true;
@@ -24,8 +24,8 @@ inline Ran RunInTerminal(const std::vector<std::string>& words, int columns) {
   });
 }
 
-// The commands and their output, one after the other; `hidden` is removed, for
-// paths that differ between machines.
+// Returns each command with its output. Removes every occurrence of `hidden`, a
+// path that differs between machines.
 inline std::string TerminalText(
     const std::vector<std::vector<std::string>>& commands, int columns,
     const std::string& hidden = "") {
@@ -56,8 +56,8 @@ inline void CompareWithGolden(const std::string& name,
   EXPECT_EQ(text, golden.str()) << path;
 }
 
-// Expects every line to fit the terminal, except those that begin with `$` or
-// `free_lines`.
+// Expects every line to fit the terminal, except lines that begin with `$` or
+// with one of `free_lines`.
 inline void ExpectFits(const std::string& text, int columns,
                        const std::vector<std::string>& free_lines) {
   std::istringstream lines(text);

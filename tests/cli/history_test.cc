@@ -145,7 +145,7 @@ TEST_F(HistoryVerbs, BisectNamesCandidatesWhereStepsWereSkipped) {
 }
 
 TEST_F(HistoryVerbs, BisectAsksACommandAsGitDoes) {
-  // By step number: 3 is skipped, 6 and later are bad.
+  // The command skips step 3 and calls step 6 and later steps bad.
   const std::string script =
       "n=$(basename {}); test $n = 3 && exit 125; echo looked; test $n -lt 6";
   const Ran found = RunWords({"bisect", root_, "--run", script});
@@ -168,7 +168,8 @@ TEST_F(HistoryVerbs, BisectAsksACommandAsGitDoes) {
   EXPECT_THAT(stopped.err, HasSubstr("ended with 128, which stops the search"));
 }
 
-// A step may have any name that ends in its number.
+// A step's directory may have any name that ends in its number, so the shell
+// must not interpret the name.
 TEST_F(HistoryVerbs, BisectGivesTheCommandAPathAndNoText) {
   const std::string name = "$(exit 9)`exit 9`'\"; exit 9; \"_9";
   fs::copy(root_ + "/8", root_ + "/" + name, fs::copy_options::recursive);

@@ -104,7 +104,7 @@ TEST(FlagTable, IsConsistent) {
       EXPECT_TRUE(flag.apply("", &args).ok());
       continue;
     }
-    // Flags with values reject garbage, except names (any word is one axis).
+    // Flags with values reject garbage, except those that accept any word.
     const std::set<std::string_view> names = {
         "item",         "metric", "map-file", "select",  "drop",
         "map",          "report", "region",   "profile", "user-project",

@@ -1,4 +1,4 @@
-// The verb plan: meshes and specs as typed, and the resulting plans.
+// The verb plan: how it parses meshes and specs, and the plans that it prints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,13 +88,15 @@ TEST_F(PlanVerb, JsonHasTheSame) {
   EXPECT_EQ(w["processes"][1]["chunk_count"], 2);
   EXPECT_EQ(w["processes"][1]["need_bytes"], 64);
   EXPECT_EQ(w["processes"][1]["read_bytes"], 192);
-  // One dimension is too few for the spec: three copies, written in thirds.
+  // The spec needs two dimensions and `b` has one: each device holds a complete
+  // copy and writes a third.
   const Json& b = json["leaves"][1];
   EXPECT_EQ(b["spec"], Json::array());
   EXPECT_EQ(b["write_shape"], Json({2}));
   EXPECT_EQ(b["writer_count"], 3);
   EXPECT_EQ(b["devices"][1]["replica"], 1);
-  // Only process 0 writes leaves other than device arrays, and all read them.
+  // Only process 0 writes leaves that are not device arrays; all processes read
+  // them.
   const Json& noise = json["leaves"][2];
   EXPECT_TRUE(noise["spec"].is_null());
   EXPECT_EQ(noise["devices"], Json::array());

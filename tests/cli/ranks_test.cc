@@ -14,7 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Runs `words` on each rank of `size`; ranks not in `present` never come.
+// Runs `words` on the first `present` of `size` ranks; the other ranks do not
+// take part.
 std::vector<Ran> RunOnRanks(const std::vector<std::string>& words, int64_t size,
                             int64_t present) {
   const auto transports = MakeThreadTransports(size);
@@ -69,7 +70,8 @@ TEST_F(Ranks, ExitCodesAreAlike) {
 
 TEST_F(Ranks, NamesWhoDoesNotCome) {
   const auto ran = RunOnRanks({"verify", "--timeout=1", "/fine"}, 3, 2);
-  EXPECT_THAT(ran[0].err, HasSubstr("verify: /fine: rank 2 of 3 did not come"));
+  EXPECT_THAT(ran[0].err,
+              HasSubstr("verify: /fine: rank 2 of 3 did not arrive"));
   EXPECT_EQ(ran[0].code, 3);
   EXPECT_EQ(ran[1].code, 3);
 }

@@ -66,7 +66,7 @@ class RealTerminal : public ::testing::TestWithParam<int> {
 
   std::string Path(const std::string& name) const { return root_ / name; }
 
-  // One per width, because tests may run concurrently.
+  // Each width has its own root, because tests may run concurrently.
   const fs::path root_ = fs::canonical(::testing::TempDir()) /
                          ("terminal_" + std::to_string(GetParam()));
 };
@@ -86,7 +86,7 @@ TEST_P(RealTerminal, ShowsWhatItDid) {
 }
 
 TEST_P(RealTerminal, FitsDiskUsage) {
-  // Sizes of files depend on the length of the path.
+  // The files' sizes depend on the length of the path.
   const Ran ran = RunInTerminal({"du", Path("run")}, GetParam());
   EXPECT_THAT(ran.out, testing::HasSubstr("state    manifest       2"));
   ExpectFits(ran.out, GetParam(), {});

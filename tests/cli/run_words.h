@@ -17,7 +17,8 @@ struct Ran {
   std::string err;
 };
 
-// `adjust` may change the Env before the run.
+// Runs the command line `words`; returns its exit code and output. `adjust` may
+// change the Env before the run.
 inline Ran RunWords(const std::vector<std::string>& words,
                     const std::function<void(cli::Env&)>& adjust = {}) {
   std::ostringstream out, err;

@@ -98,7 +98,7 @@ TEST(SplitName, CutsAtTheLastBracket) {
   EXPECT_EQ(SplitName("[1]")->name, "");
 }
 
-// Python's own definition, index by index.
+// Returns the indices of a slice, as Python defines them, one by one.
 std::vector<int64_t> SlowIndices(std::optional<int64_t> start,
                                  std::optional<int64_t> stop, int64_t step,
                                  int64_t extent) {
@@ -145,7 +145,7 @@ TEST(ParseSlice, AgreesWithPythonOnSmallSlices) {
 }
 
 TEST(SelectFromBox, ReachesTheWantedElements) {
-  // Elements of a 4 x 5 array are 10 * row + column.
+  // The value of an element of the 4 x 5 array is 10 * row + column.
   const auto selection = ParseSlice("::-2, 1:4:2", {4, 5});
   ASSERT_TRUE(selection.ok());
   const Box box = BoundingBox(*selection);

@@ -30,7 +30,7 @@ class StepVerbs : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  // Committed this many hours after 1970.
+  // Saves a step that is committed `hour` hours after the start of 1970.
   void Save(int64_t step, double loss, uint64_t hour) {
     PendingSaveOptions options;
     options.sync = false;
@@ -103,8 +103,8 @@ TEST_F(StepVerbs, PruneTellsAndThenDoes) {
 
 TEST_F(StepVerbs, PruneByTimeAndByName) {
   SaveFive();
-  // The steps are from 1970, so none is from the last week, but the newest
-  // stays.
+  // All steps are from 1970, that is, older than a week; the newest is kept all
+  // the same.
   const Ran old = RunWords({"prune", "--json", root_, "--keep-since", "1w"});
   EXPECT_EQ(Json::parse(old.out)["removed_count"], 4);
   EXPECT_EQ(Json::parse(old.out)["steps"][4]["kept_by"], Json({"the newest"}));

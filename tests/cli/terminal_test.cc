@@ -1,4 +1,5 @@
-// The output in terminals of several widths, and the questions asked there.
+// The output in terminals of several widths, and the questions that verbs ask
+// there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

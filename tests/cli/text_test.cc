@@ -1,4 +1,4 @@
-// Units, tables, JSON, progress: the small parts of the output.
+// The parts that output is made of: units, tables, JSON, progress.
 #include <gtest/gtest.h>
 
 #include <cmath>

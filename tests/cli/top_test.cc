@@ -1,5 +1,5 @@
-// The model and the layout of `holdfast top`, without a terminal or an engine;
-// and its loop, with the test's own terminal.
+// The model and the layout of `holdfast top`, without a terminal or an engine,
+// and its main loop, with a scripted terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -102,7 +102,7 @@ TEST_F(TopTest, WhetherThereAreStepsTurnsOutAfterwards) {
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(asks[0].kind, AskKind::kFirst);
   EXPECT_EQ(asks[0].path, "/run");
-  // An answer for another path, which is no longer wanted.
+  // An answer for another path, which is no longer wanted, is ignored.
   EXPECT_TRUE(OnAnswer(state, RootAnswer{"/other"}).empty());
   EXPECT_FALSE(state.is_root);
   asks = OnAnswer(state, RootAnswer{"/run"});
@@ -195,7 +195,7 @@ TEST_F(TopTest, SearchesWhileOneTypes) {
   for (const Key key : {'/', 'z'}) Press(state, key);
   Press(state, kKeyEnter);
   EXPECT_THAT(Text(state), HasSubstr("no tensor matches z"));
-  // UTF-8 of any length, and an unknown key.
+  // A search accepts characters of any UTF-8 length, and ignores other keys.
   for (const Key key : {Key{'/'}, Key{0xe9}, Key{0x540d}, kKeyUp}) {
     Press(state, key);
   }
@@ -318,7 +318,7 @@ TEST_F(TopTest, TextsAreNoCommandsForATerminal) {
   EXPECT_EQ(Beginning("名名名", 5), "名名 ");
 }
 
-// Supplies keys on request, and records the screens.
+// Returns the test's keys one after the other, and keeps the last screen.
 class ScriptedTerminal : public cli::top::Terminal {
  public:
   ScriptedTerminal(std::vector<Event> events, std::string* last)

@@ -273,8 +273,8 @@ TEST_F(Verbs, CatWritesBytes) {
   EXPECT_EQ(npy.substr(npy.size() - 3), std::string("\n\x00\x40", 3));
 }
 
-// With little memory the bytes come in slabs that end between chunks, and are
-// the same.
+// With little memory, cat reads slabs that end on chunk boundaries, and prints
+// the same bytes.
 TEST_F(Verbs, CatStreamsInSlabs) {
   std::string bytes;
   for (int i = 0; i < 100; ++i) bytes += static_cast<char>(i);
@@ -370,7 +370,7 @@ TEST_F(Verbs, DigestNamesDamagedLeavesAndGoesOn) {
   }
   c.leaves[20].status = DataLossError("w20: chunk 0: crc32c differs");
   PutCheckpoint("/d", c);
-  // With less memory than a leaf needs: one leaf at a time, but all leaves.
+  // With less memory than one leaf needs, digest reads one leaf at a time.
   const Ran ran = RunWords({"digest", "--ram=8", "-j8", "/d"});
   EXPECT_EQ(ran.code, 1);
   EXPECT_EQ(ran.err, "holdfast: w20: chunk 0: crc32c differs\n");
@@ -430,7 +430,7 @@ TEST_F(Verbs, VerifyNamesDamage) {
   EXPECT_TRUE(parsed["damages"][1]["offset"].is_null());
 }
 
-// Reports neither damage nor success.
+// If parts are not supported, verify reports neither damage nor success.
 TEST_F(Verbs, VerifyTellsWhatIsNotSupported) {
   FakeCheckpoint c;
   c.report.leaf_count = 2;

@@ -1,12 +1,13 @@
-"""Runs what libraries test of their checkpoints, with Orbax and with holdfast.
+"""Runs other libraries' checkpoint tests, with Orbax and with holdfast.
 
 usage: run_clients.py [--python PYTHON] [--sources DIR] [CLIENT...]
 
-Each client's tests run twice in fresh processes: as they are, with Orbax, and
-under `python -m holdfast.as_orbax`. Every test must end in the same way in
-both. PYTHON has the packages of tests/clients/requirements.txt. Tests that a
-package does not bring along are looked for in DIR/CLIENT: an unpacked source
-distribution or a checkout. A client without them is skipped, and told.
+Each client's tests run twice, in fresh processes: unchanged, with Orbax, and
+under `python -m holdfast.as_orbax`. Every test must end in the same way in both
+runs. PYTHON has the packages of tests/clients/requirements.txt. If a client's
+package does not include its tests, they are expected in DIR/CLIENT, an unpacked
+source distribution or a checkout. A client without tests is skipped, and the
+output names it.
 
 Exit status 1 when a test ended differently, or when nothing ran.
 """
@@ -32,15 +33,15 @@ Outcomes = dict[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Client:
-    """A library.
+    """A library, and where its tests are.
 
     Attributes:
-        distribution: its name in the package index.
-        tests: arguments of pytest, relative to where the tests are.
-        where: PACKAGES: in the installed package; OWN: in this folder; else
-            what DIR/CLIENT has to be.
-        program: a file of DIR/CLIENT that tests of this folder run.
-        timeout_s: seconds that one run may take.
+        distribution: the name in the package index.
+        tests: pytest's arguments, relative to the folder of the tests.
+        where: PACKAGES if the tests are in the installed package, OWN if they
+            are in this folder; else a description of what DIR/CLIENT must be.
+        program: a file in DIR/CLIENT that the tests in this folder run.
+        timeout_s: time limit of one run, in seconds.
     """
 
     distribution: str
@@ -108,7 +109,7 @@ CLIENTS = {
 
 
 def outcomes(report: pathlib.Path) -> Outcomes:
-    """How each test of a JUnit report ended, by its name."""
+    """Returns {test name: outcome} from a JUnit report."""
     found: Outcomes = {}
     for case in xml.etree.ElementTree.parse(report).iter("testcase"):
         tags = {child.tag for child in case}
@@ -125,11 +126,11 @@ def run(
 
     Args:
         client: the library.
-        where: the folder that its tests are relative to.
-        command: the Python that runs pytest, with its options.
+        where: the folder that the paths of its tests are relative to.
+        command: the Python that runs pytest, with options.
 
     Returns:
-        How the tests ended, and the last lines that they printed.
+        The outcomes, and the last lines that the tests printed.
     """
     variables = {"JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"}
     paths = [str(where), os.environ.get("PYTHONPATH", "")]
@@ -156,17 +157,17 @@ def run(
 
 
 def summary(found: Outcomes) -> str:
-    """E.g. "26 passed, 1 skipped"."""
+    """Returns the counts of outcomes, such as "26 passed, 1 skipped"."""
     counts = collections.Counter(found.values())
     names = ("passed", "failure", "error", "skipped")
     return ", ".join(f"{counts[n]} {n}" for n in names if counts[n]) or "none"
 
 
 def compare(name: str, where: pathlib.Path, python: str) -> bool:
-    """Runs a client both ways and prints what differs.
+    """Runs a client's tests with Orbax and with holdfast; prints differences.
 
     Returns:
-        Whether the tests ran and ended alike.
+        Whether tests ran and all ended alike.
     """
     client = CLIENTS[name]
     orbax, orbax_tail = run(client, where, [python])
@@ -191,7 +192,7 @@ def compare(name: str, where: pathlib.Path, python: str) -> bool:
 def folder_of(
     name: str, packages: pathlib.Path, sources: pathlib.Path
 ) -> pathlib.Path | None:
-    """Where a client's tests are; None: they are not here."""
+    """Returns the folder of a client's tests, or None if they are missing."""
     client = CLIENTS[name]
     if client.where == OWN:
         return HERE
@@ -202,7 +203,7 @@ def folder_of(
 
 
 def site_packages(python: str) -> pathlib.Path:
-    """The folder of a Python's packages."""
+    """Returns the folder of the packages that `python` imports."""
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = subprocess.run(
         [python, "-c", code], capture_output=True, text=True, check=True

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs notebooks that say orbax.checkpoint, as they are and with ours imported.
+"""Runs notebooks that use orbax.checkpoint, with Orbax and with holdfast.
 
 usage: run_notebooks.py DIR [--only GLOB] [--show N]
 
-DIR holds .ipynb files, at any depth: Orbax's own under docs/guides/checkpoint.
-Each runs twice, in a process and an empty directory of its own: as it is, and
-with `orbax.checkpoint` replaced by `holdfast.orbax` in the text of its cells.
-For /tmp stands that directory, too.
-Lines of the shell (`!`, `%`) are left out. A cell that raises does not end its
-notebook. Exit status 1 when a cell runs with Orbax and not with holdfast.
+DIR holds .ipynb files at any depth, such as Orbax's docs/guides/checkpoint.
+Each notebook runs twice, each time in a new process and an empty directory:
+unchanged, and with `orbax.checkpoint` replaced by `holdfast.orbax` in the text
+of its cells. The empty directory also takes the place of /tmp.
+Shell lines and magics (`!`, `%`) are left out. A cell that raises does not end
+its notebook. Exit status 1 when a cell runs with Orbax but not with holdfast.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SECONDS_MAX = 900
 
 
 def cells_of(notebook: Path, package: str) -> list[str]:
-    """The code of each cell that has any."""
+    """Returns the code of each code cell that is not empty."""
     found = []
     for cell in json.loads(notebook.read_text())["cells"]:
         if cell["cell_type"] != "code":
@@ -51,7 +51,7 @@ def cells_of(notebook: Path, package: str) -> list[str]:
 
 
 def run_cell(text: str, names: dict[str, Any], name: str) -> None:
-    """As a notebook does: `await` may stand at the top."""
+    """Runs a cell as a notebook does: it may use `await` at the top level."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     result = eval(compile(text, name, "exec", flags=flags), names)
     if asyncio.iscoroutine(result):
@@ -59,7 +59,10 @@ def run_cell(text: str, names: dict[str, Any], name: str) -> None:
 
 
 def run(notebook: Path, package: str) -> None:
-    """Writes a JSON list of the cells' errors, "" for none, to stdout."""
+    """Runs a notebook; writes a JSON list with each cell's error to stdout.
+
+    The error of a cell that succeeds is "".
+    """
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     asyncio.set_event_loop(asyncio.new_event_loop())

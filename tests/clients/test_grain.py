@@ -1,7 +1,7 @@
-"""Grain's iterators in Orbax's checkpoints, as Grain's guide saves them.
+"""Saves Grain's iterators in Orbax checkpoints, as Grain's guide does.
 
-Grain's package has no tests of its handler; run_clients.py runs these with
-Orbax and with holdfast.
+Grain's package has no tests of its checkpoint handler, so run_clients.py runs
+these tests with Orbax and with holdfast.
 """
 
 from __future__ import annotations

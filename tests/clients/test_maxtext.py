@@ -1,8 +1,9 @@
-"""A training loop over MaxText's emergency checkpoints, ended and gone on with.
+"""Stops and resumes a training loop that uses MaxText's emergency checkpoints.
 
-run_clients.py runs these with Orbax and with holdfast, in a checkout of
-MaxText. Only the one module of it is imported that makes, saves and restores;
-what it takes from MaxText itself (logging, a directory) is made up here.
+run_clients.py runs these tests with Orbax and with holdfast, in a checkout of
+MaxText. They import only the MaxText module that makes the manager, saves and
+restores; stubs replace the MaxText modules that it imports (logging, a
+directory).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-// Calls to a Bucket for tests, each in one function that returns text.
+// Calls to a Bucket, for tests: each function makes one call and returns the
+// result as a string.
 //
 // Thread-safety: that of the bucket. Errors: failures of the current test, or
 // codes in the text.
@@ -24,7 +25,7 @@ inline Result<std::string> PutText(Bucket& bucket, std::string_view key,
   return bucket.Put(key, {&text, 1}, condition);
 }
 
-// The bytes, or "<CODE>".
+// Returns the bytes, or "<CODE>" if the request fails.
 inline std::string GetText(Bucket& bucket, std::string_view key,
                            ByteRange range = {}, std::string version = "") {
   const GetRequest request{
@@ -57,7 +58,7 @@ inline WholeListing ListAll(Bucket& bucket, ListRequest request) {
   return whole;
 }
 
-// `byte_count` bytes that vary with their position.
+// Returns `byte_count` bytes that depend on their position and on `seed`.
 inline std::string Pattern(uint64_t byte_count, uint32_t seed) {
   std::string text(byte_count, '\0');
   uint32_t state = seed * 2654435761u + 1;

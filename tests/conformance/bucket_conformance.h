@@ -2,11 +2,11 @@
 // writable Bucket, in memory or on a real server.
 //
 //   struct MyFactory {
-//     std::shared_ptr<Bucket> Make();  // any bucket
-//     std::string prefix();            // where it is empty: "" or "a/b/"
-//     bool keeps_conditions() const;   // of Put
-//     bool loses_answers() const;      // and sends requests again
-//     int many_key_count() const;      // more than a page has
+//     std::shared_ptr<Bucket> Make();  // the bucket under test
+//     std::string prefix();            // an unused prefix: "" or "a/b/"
+//     bool keeps_conditions() const;   // whether Put obeys its conditions
+//     bool loses_answers() const;      // whether requests may be sent twice
+//     int many_key_count() const;      // more keys than a page of a list has
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, BucketConformance, MyFactory);
 //
@@ -340,8 +340,8 @@ TYPED_TEST_P(BucketConformance, UnfinishedUploadsLeaveNothing) {
     EXPECT_EQ(conformance::GetText(bucket, key), "<NOT_FOUND>");
     const auto left = bucket.ListUploads(this->Key("un/"));
     ASSERT_TRUE(left.ok()) << left.status().ToString();
-    // If a start is sent twice, the first upload stays and no caller has its
-    // id.
+    // If the request that starts an upload is sent twice, the first upload
+    // remains, and no caller knows its id.
     EXPECT_TRUE(left->empty() || this->factory_.loses_answers());
   }
 }

@@ -6,8 +6,8 @@
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, StoreConformance, MyFactory);
 //
-// A factory whose `static bool keys_are_utf8()` returns true is for a server
-// whose keys are UTF-8 without line ends, such as Google's.
+// `static bool keys_are_utf8()` of a factory returns true if the server accepts
+// only keys that are UTF-8 without line ends, as Google's does.
 //
 // The factory lives as long as the store and may own what the store uses.
 // Thread-safety: the store is used from up to 16 threads.
@@ -42,7 +42,7 @@ inline void InThreads(int count, const std::function<void(int)>& fn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// "key:byte_count" of all objects, in the order of List.
+// Returns "key:byte_count" for each object, in the order of List.
 inline std::vector<std::string> Listing(Store& store, std::string_view prefix) {
   std::vector<std::string> listing;
   const Status status = store.List(prefix, [&](std::string_view key,
@@ -54,7 +54,7 @@ inline std::vector<std::string> Listing(Store& store, std::string_view prefix) {
   return listing;
 }
 
-// The complete object, or "<CODE>" if reading fails.
+// Returns the bytes of the object, or "<CODE>" if reading fails.
 inline std::string Contents(Store& store, std::string_view key,
                             ByteRange range = {}) {
   const Result<Bytes> value = store.Read(key, range);
@@ -82,7 +82,7 @@ inline std::vector<std::string> BadKeys() {
           "a/" + std::string(256, 'x') + "/b"};
 }
 
-// Every combination of options for writing an object.
+// Returns every combination of options for writing an object.
 inline std::vector<WriteOptions> AllWriteOptions() {
   std::vector<WriteOptions> all;
   for (int bits = 0; bits < 8; ++bits) {
@@ -99,8 +99,8 @@ inline std::string OptionsName(const WriteOptions& options) {
          (options.must_create ? "must_create" : "");
 }
 
-// An object in which a mix of two versions is visible: `version` repeated, with
-// a length that depends on it.
+// Returns an object that consists of one letter. Letter and length depend on
+// `version`, so that a mix of two versions is recognizable.
 inline std::string Uniform(int version) {
   return std::string(static_cast<size_t>(1000 + 37 * (version % 100)),
                      static_cast<char>('a' + version % 26));

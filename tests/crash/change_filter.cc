@@ -56,7 +56,7 @@ class Filter {
     Unless(number, 4);
     AllowIfMarked();
   }
-  // Also allowed if the argument has no bit of `mask`.
+  // Allows the call if it is marked, or if the argument has no bit of `mask`.
   void CheckMarkIfBits(uint32_t number, int argument, uint32_t mask) {
     Unless(number, 7);
     Load(offsetof(seccomp_data, args) + 8 * argument);
@@ -64,7 +64,7 @@ class Filter {
     Return(SECCOMP_RET_ALLOW);
     AllowIfMarked();
   }
-  // Also allowed if the argument is at most `value`.
+  // Allows the call if it is marked, or if the argument is at most `value`.
   void CheckMarkIfAbove(uint32_t number, int argument, uint32_t value) {
     Unless(number, 7);
     Load(offsetof(seccomp_data, args) + 8 * argument);
@@ -101,7 +101,8 @@ class Filter {
     Add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset), 0, 0);
   }
   void Return(uint32_t action) { Add(BPF_RET | BPF_K, action, 0, 0); }
-  // Skips the following instructions for other calls; the number stays loaded.
+  // Skips the next `instruction_count` instructions for other system calls. The
+  // call's number stays loaded.
   void Unless(uint32_t number, uint8_t instruction_count) {
     Add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, instruction_count);
   }

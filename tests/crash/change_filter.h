@@ -10,8 +10,9 @@ namespace holdfast {
 
 inline constexpr long kChangeMark = 0x686f6c64;
 
-// An unmarked change writes its number to stderr and exits with `exit_status`.
-// Allows writes to stdout and stderr, and opening without O_CREAT and O_TRUNC.
+// Installs the filter. An unmarked change then writes the number of its system
+// call to stderr and exits with `exit_status`. Writes to stdout and stderr, and
+// opening without O_CREAT and O_TRUNC, are allowed.
 bool InstallChangeFilter(int exit_status);
 
 }  // namespace holdfast

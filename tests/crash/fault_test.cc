@@ -1,6 +1,6 @@
-// The k-th call that touches files fails, for every k: a save then either fails
-// with an error, or has correctly tried again; the existing steps stay; nothing
-// is left behind; and the next save succeeds.
+// Lets the k-th call that touches files fail, for every k. The save then fails
+// with an error, or succeeds by trying again. Either way the existing steps
+// stay, nothing is left behind, and the next save succeeds.
 //
 // HOLDFAST_FAULT_ARRAYS: the number of saved arrays (4 by default).
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 struct Fault {
   std::string name;
   int error = EIO;         // 0 means that the write is cut short
-  bool is_sticky = false;  // all later calls that it fits also fail
+  bool is_sticky = false;  // all later calls that match fail, too
   bool fails_looks = false;
   bool (*fits)(FileCallKind) = &IsChange;
 };
@@ -35,7 +35,7 @@ bool IsWrite(FileCallKind kind) { return kind == FileCallKind::kWrite; }
 bool IsRename(FileCallKind kind) {
   return kind == FileCallKind::kRename || kind == FileCallKind::kExchange;
 }
-// Calls that a signal can interrupt.
+// Whether a signal can interrupt the call.
 bool IsInterruptible(FileCallKind kind) {
   return kind == FileCallKind::kWrite || kind == FileCallKind::kSync ||
          kind == FileCallKind::kCreate || kind == FileCallKind::kRead;
@@ -92,16 +92,16 @@ std::vector<Fault> AllFaults() {
   };
 }
 
-// A step that cannot be moved to the trash gets a temporary name instead, so
-// that space can be freed on a full disk, too.
+// Whether the scenario has an alternative when the call fails: a step that
+// cannot be moved to the trash gets a temporary name instead, so that space can
+// be freed even on a full disk.
 bool HasWayOut(const Scenario& scenario) {
   return scenario.name == "SaveByManager" || scenario.name == "DeleteStep";
 }
 
-// Whether the fault was repaired, so that it need not be reported to the
-// caller.
+// Whether the library recovers from the fault, so that the call may succeed.
 bool IsRepaired(const Fault& fault, const Scenario& scenario) {
-  // Changes that renames cannot make are made file by file.
+  // Without the rename (EXDEV), the library makes the change file by file.
   return fault.error == 0 || fault.error == EINTR || fault.error == EXDEV ||
          HasWayOut(scenario);
 }
@@ -135,7 +135,7 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
     start_ = mirror_.Reload();
   }
 
-  // Expects only steps of the scenario, and its trash, empty.
+  // Expects only the scenario's steps and an empty trash below `root`.
   void ExpectNoLeftover(const std::string& root) const {
     for (const auto& entry : fs::directory_iterator(root)) {
       const std::string name = entry.path().filename();
@@ -174,7 +174,7 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
       EXPECT_TRUE(IsRepaired(fault(), scenario()) || fault().fails_looks)
           << where_;
     }
-    // Nothing prevents the next save.
+    // The next save must succeed.
     const Status next = scenario().act(root);
     EXPECT_TRUE(next.ok()) << next.ToString() << " after " << where_;
     EXPECT_EQ(JudgeRoot(scenario(), root, Moment::kResumed), "") << where_;
@@ -212,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, Faults,
                                   std::get<1>(info.param).name;
                          });
 
-// A list of steps that could not be read completely is refused or correct.
+// If a call fails, ListSteps returns an error or the correct list.
 TEST(ListFaults, AreToldOrHarmless) {
   const MemoryDirectory root;
   const Scenario scenario = SaveOfItems(SmallOptions());

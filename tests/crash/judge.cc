@@ -67,7 +67,7 @@ Judgement JudgeSteps(const Scenario& scenario, const std::string& root,
   return judgement;
 }
 
-// "2" of "1=old 2=new ".
+// Returns the last step's name: "2" of "1=old 2=new ".
 std::string LastName(const std::string& found) {
   const size_t end = found.rfind('=');
   if (end == std::string::npos) return "";
@@ -76,7 +76,7 @@ std::string LastName(const std::string& found) {
   return found.substr(start, end - start);
 }
 
-// The newest step that Open chooses by itself, or the error code.
+// Returns the step that Open chooses at the root, or the error code.
 std::string NewestOf(const std::string& root) {
   OpenOptions options;
   options.stored_sizes = false;
@@ -89,7 +89,7 @@ std::string NewestOf(const std::string& root) {
   return (*opened)->info().path.substr(root.size() + 1);
 }
 
-// Whether a checkpoint was put aside; readers restore its name.
+// Whether a checkpoint has a temporary name, which readers change back.
 bool HasPutAside(const Files& files) {
   return std::any_of(files.begin(), files.end(), [](const auto& file) {
     return file.first.find(".holdfast-replaced") != std::string::npos ||
@@ -123,7 +123,8 @@ std::string StateJudge::ContentOf(const std::string& step, const Files& files) {
   return it->second;
 }
 
-// The step that Open chooses depends on the list and on other names.
+// Opens the root only once for each set of step states and names, because the
+// step that Open chooses depends on nothing else.
 std::string StateJudge::CheckNewest(const std::string& found,
                                     const Files& files) {
   std::string names = found;

@@ -1,9 +1,9 @@
-// Judge: checks that the steps below a root are what a scenario allows at a
-// given moment: each is complete, in its old or new state, and nothing else is
-// listed.
+// JudgeRoot and StateJudge check that the steps below a root are what a
+// scenario allows at a given moment: each step is complete, in its old or new
+// state, and nothing else is listed.
 //
 // Thread-safety: one thread. Ownership: borrows the scenario.
-// Errors: texts that say what is wrong.
+// Errors: strings that say what is wrong.
 #pragma once
 
 #include <map>
@@ -16,18 +16,18 @@ namespace holdfast {
 
 enum class Moment : uint8_t {
   kBefore,     // nothing has begun
-  kUnderway,   // each step is as before or as after
+  kUnderway,   // each step is in its state before or after the call
   kCompleted,  // the call has returned
   kResumed,    // a call after a crash or a failure has returned
 };
 
-// Judges the steps on disk, loading all of them; "" when they are allowed. If a
-// step is missing, tries the scenario's recovery first.
+// Loads all steps on the disk and returns what is wrong, or "". If a step is
+// missing, tries the scenario's recovery first.
 std::string JudgeRoot(const Scenario& scenario, const std::string& root,
                       Moment moment);
 
-// Judges states of the disk model in the same way. Loads the content of a step
-// once: equal files load alike.
+// Judges states of the disk model in the same way. Loads steps with equal files
+// only once.
 class StateJudge {
  public:
   explicit StateJudge(const Scenario& scenario) : scenario_(scenario) {}

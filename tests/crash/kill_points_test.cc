@@ -1,6 +1,6 @@
-// Saves that die. A child overwrites a checkpoint and ends just before its k-th
-// change to the file system; for every k the destination must then hold the
-// complete old or new tree, and the next save must clean up.
+// Processes that die during a save. A child overwrites a checkpoint and ends
+// just before its k-th change to the file system. For every k, the destination
+// must then hold the complete old or new tree, and the next save must clean up.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,8 +28,8 @@ constexpr int kFailedExit = 1;
 // Counts the changes, and ends the process at a chosen one.
 class Crasher : public CallHook {
  public:
-  // 0 means never. With `tears_writes`, half of a write that is the last change
-  // is made.
+  // Ends the process at the change `last_change`; 0 means never. With
+  // `tears_writes`, the first half of a write at that point is still made.
   Crasher(long last_change, bool tears_writes)
       : last_change_(last_change), tears_writes_(tears_writes) {}
 
@@ -54,7 +54,7 @@ struct Layout {
   bool use_ocdbt;
   bool sync;
   bool in_pieces = false;  // PendingSave with two items and loose files
-  bool in_views = false;   // of other checkpoints, by each kind of link
+  bool in_views = false;   // views of other checkpoints, by each kind of link
   Renames renames = Renames::kAll;
 };
 
@@ -117,7 +117,7 @@ class Crash : public testing::TestWithParam<Layout> {
     source_files_ = ReadFiles(sources_.path());
   }
 
-  // A view must leave its sources unchanged.
+  // Checks that views have left their sources unchanged.
   void TearDown() override {
     const Files files = ReadFiles(sources_.path());
     ASSERT_EQ(files.size(), source_files_.size());
@@ -142,15 +142,15 @@ class Crash : public testing::TestWithParam<Layout> {
     return save.Commit({});
   }
 
-  // The tree that Load returns for it.
+  // Returns the tree that Load returns after `tree` was saved.
   Tree Whole(const Tree& tree) const {
     if (!GetParam().in_pieces) return tree;
     return Tree::Dict(
         {{"notes", Tree("[1, 2]")}, {"other/extra", extra_}, {"state", tree}});
   }
 
-  // Saves in a child that dies at change `k`; 0 means never. Returns its exit
-  // status.
+  // Saves in a child that dies at change `k`; 0 means never. Returns the exit
+  // status of the child.
   int SaveInChild(const Tree& tree, long k) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -163,7 +163,7 @@ class Crash : public testing::TestWithParam<Layout> {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  // "old", "new", or what is wrong with the destination.
+  // Returns "old", "new", or what is wrong with the destination.
   std::string Found() {
     const auto loaded = Load(path_, OneThread());
     if (!loaded.ok()) return loaded.status().ToString();
@@ -179,8 +179,8 @@ class Crash : public testing::TestWithParam<Layout> {
     }
   }
 
-  // Tries every k until the save survives; at one k the old tree must be
-  // replaced for good. Returns the number of crashes.
+  // Crashes the save at change 1, 2, ..., until it survives. From some change
+  // on, the destination must hold the new tree. Returns the number of crashes.
   long CrashEverywhere() {
     long k = 1;
     bool was_new = false;

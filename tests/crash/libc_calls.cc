@@ -22,7 +22,7 @@ std::atomic<CallHook*> current_hook{nullptr};
 thread_local bool is_inside_hook = false;
 std::atomic<Renames> current_renames{Renames::kAll};
 
-// The real function, for calls that are not plain system calls.
+// Returns libc's own function, for calls that are not plain system calls.
 template <typename Function>
 Function* Real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -30,9 +30,9 @@ Function* Real(const char* name) {
 
 using Syscall = long(long, long, long, long, long, long, long);
 
-// Not a function-local static: threads that arrive first together would wait
-// for each other by calling syscall, which is also defined here, until the
-// stack is full.
+// Returns libc's syscall(). A function-local static would not work: its guard
+// waits by calling syscall(), which is defined here too, so that threads that
+// initialize it at the same time would recurse until the stack is full.
 Syscall* RealSyscall() {
   static constinit std::atomic<Syscall*> known{nullptr};
   Syscall* real = known.load();
@@ -40,8 +40,8 @@ Syscall* RealSyscall() {
   return real;
 }
 
-// Like glibc's syscall, with the mark that ForbidOtherChanges allows: none of
-// these calls has a sixth argument.
+// Makes a system call with the mark that ForbidOtherChanges allows in the sixth
+// argument, which none of these calls uses.
 template <typename... Arguments>
 long Marked(long number, Arguments... arguments) {
   static_assert(sizeof...(Arguments) <= 5);
@@ -86,7 +86,8 @@ long PassWrite(int fd, std::span<const iovec> pieces, off_t offset) {
   });
 }
 
-// The errno of a rename that is not supported; 0 if it is.
+// Returns the errno with which the simulated file system refuses a rename, or 0
+// if it supports the rename.
 int RefusalOf(int directory, const char* from, unsigned flags) {
   static auto* const real =
       Real<int(int, const char*, struct stat*, int)>("fstatat");
@@ -306,7 +307,8 @@ int symlink(const char* target, const char* path) noexcept {
   }));
 }
 
-// Copies a small amount, as allowed, by a write that hooks see.
+// Copies at most 4 KiB (the caller must accept a short copy), by a write that
+// hooks see.
 ssize_t copy_file_range(int from, off64_t* from_offset, int to,
                         off64_t* to_offset, size_t size, unsigned) {
   char bytes[4096];

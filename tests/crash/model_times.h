@@ -1,6 +1,6 @@
-// SetModelTimes: gives all files below `root` the one time that files of a
-// DiskMirror have, which records no times: views use times to check that their
-// sources are unchanged.
+// SetModelTimes: gives all files below `root` the same time, kModelTime. A
+// DiskMirror, which records no times, gives its files this time, too. Views use
+// times to check that their sources are unchanged.
 //
 // Thread-safety: one thread. Errors: exceptions of std::filesystem.
 #pragma once

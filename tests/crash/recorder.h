@@ -1,8 +1,8 @@
 // Recorder: a hook that records every change below a directory, in the order in
 // which the system made them.
 //
-// Changes are made one at a time while it is active, so that the order is known
-// although many threads make them.
+// While it is active, only one change is made at a time, so that the order is
+// known although many threads make changes.
 // Thread-safety: Run from any thread. Ownership: owns the record.
 // Errors: none; calls that fail leave no record.
 #pragma once

@@ -1,7 +1,6 @@
-// Every moment at which the power may fail, and everything that the disk may
-// have lost by then: the recorded changes of a save (or delete) are replayed up
-// to each of them, with each kind of loss, and the engine opens the remaining
-// files.
+// Power failures at every moment of a save or delete, with everything that the
+// disk may lose: the recorded changes are replayed up to each change, with each
+// kind of loss, and the engine opens the files that remain.
 //
 // HOLDFAST_CRASH_MIXES: the number of additional random mixes of losses (0 by
 // default); HOLDFAST_SEED: a seed, to choose other mixes.
@@ -112,8 +111,8 @@ std::string NameOf(const testing::TestParamInfo<Scenario>& info) {
   return info.param.name;
 }
 
-// Runs the scenario again from the state in which each of its prefixes, with a
-// few kinds of loss, has left the disk.
+// Runs the scenario again on the disk that each prefix of its changes has left,
+// with a few kinds of loss.
 void ExpectTheNextRunGoesOn(const Scenario& scenario,
                             const DiskRecord& record) {
   DiskMirror mirror;
@@ -216,7 +215,8 @@ bool HaveSameFiles(const Files& a, const Files& b) {
                     });
 }
 
-// A save does not wait for the removal of the overwritten checkpoint.
+// Returns the record without the changes after the last sync: a save does not
+// wait for the removal of the overwritten checkpoint.
 DiskRecord UpToTheLastSync(DiskRecord record) {
   while (record.changes.back().kind != DiskChange::Kind::kSync) {
     record.changes.pop_back();
@@ -230,7 +230,8 @@ Files AllFiles(const DiskRecord& record) {
   return everything.List();
 }
 
-// Includes links, and files that no restore reads.
+// A view syncs everything that it makes, even links and files that no restore
+// reads.
 TEST(SyncsOfAView, MakeAllOfItSafe) {
   for (const Scenario& scenario :
        {ViewByLinks({}), ViewByCopies({}), OverwriteByView({})}) {
@@ -240,7 +241,7 @@ TEST(SyncsOfAView, MakeAllOfItSafe) {
   }
 }
 
-// When a save returns, every byte of it is safe, and every sync was needed.
+// When a save returns, all its bytes are safe, and all its syncs were needed.
 TEST(SyncsOfASave, AreAllThatIsNeeded) {
   for (const Scenario& scenario :
        {FirstSave({}), SaveAsDirectories({}), Overwrite({})}) {
@@ -264,7 +265,8 @@ TEST(SyncsOfASave, AreAllThatIsNeeded) {
   }
 }
 
-// Runs a child that may change files only through the recorded calls.
+// Runs `body` in a child that may change files only through the calls that a
+// hook sees. Returns the child's exit status, 98 if filters are not available.
 int RunForbidden(const std::function<Status()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -290,7 +292,7 @@ TEST_P(Replay, NoChangeEscapesTheRecorder) {
 TEST(ReplayFinds, AChangeThatEscapes) {
   const ScratchDirectory scratch;
   const int exit_status = RunForbidden([&] {
-    // libc's own stdio bypasses the functions of the program.
+    // stdio makes system calls without the functions that the program replaces.
     std::FILE* file = std::fopen((scratch / "file").c_str(), "w");
     return file == nullptr ? UnavailableError("no file") : Status();
   });

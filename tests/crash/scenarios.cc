@@ -57,7 +57,7 @@ Status SaveSteps(const std::string& root, int array_count, int last_step) {
   return Status();
 }
 
-// The rows of `array_count` arrays that one rank holds, out of complete arrays.
+// Returns a tree with the rows that `rank` holds of `array_count` arrays.
 Tree RowsOf(int array_count, uint32_t seed, int64_t rank) {
   const auto traits =
       std::make_shared<const ArrayTraits>(ArrayTraits{"{}", "", {1, 300}});
@@ -90,7 +90,7 @@ Status SaveOnRanks(const std::string& path, int array_count, uint32_t seed,
   return Status();
 }
 
-// Writes as a user's program would, without a sync.
+// Writes a file as a user's program would, without a sync.
 Status WriteByCaller(const std::string& path, std::string_view text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT, 0666);
   if (fd < 0) return UnavailableError("open " + path);
@@ -107,12 +107,12 @@ Result<std::unique_ptr<CheckpointManager>> OpenManager(const std::string& root,
   options.max_to_keep = 2;
   options.sync = sync;
   options.save_root_metadata = false;
-  // Removals, and their times, then depend only on the calls.
+  // Without background work, the moments of removals depend only on the calls.
   options.enable_async_checkpointing = false;
   return CheckpointManager::Make(root, options);
 }
 
-// Saves steps that a view can refer to.
+// Saves uncompressed steps, which a view can refer to.
 Status SaveRaw(const std::string& root, int array_count,
                const std::vector<int>& steps) {
   SaveOptions save = Synced({array_count});
@@ -350,7 +350,7 @@ Scenario DeleteStep(const ScenarioOptions& options) {
       .prepare = [=](const std::string& root) { return SaveSteps(root, n, 2); },
       .act = [](const std::string& root) -> Status {
         HF_ASSIGN_OR_RETURN(const auto manager, OpenManager(root, true));
-        // An earlier attempt may have progressed this far.
+        // An earlier attempt may have deleted the step before it failed.
         const Status deleted = manager->Delete(1);
         const Status closed = manager->Close();
         if (deleted.code() == StatusCode::kNotFound) return closed;

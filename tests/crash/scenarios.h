@@ -22,9 +22,9 @@ namespace holdfast {
 struct StepFate {
   std::string before;
   std::string after;
-  // After a crash the next call may leave it unchanged: it is removed later.
+  // After a crash the next call may leave the step; a later call removes it.
   bool may_stay = false;
-  // It exists under this name without being a step.
+  // A directory that exists under this name but is not a step.
   bool is_beside = false;
 };
 
@@ -32,9 +32,9 @@ struct Scenario {
   std::string name;
   // Creates the initial state, durably.
   std::function<Status(const std::string& root)> prepare;
-  // The call under test. Can be repeated after it has failed.
+  // Makes the call under test. Can be repeated after a failure.
   std::function<Status(const std::string& root)> act;
-  // By name, all steps that may be listed at any moment.
+  // All steps that may be listed at any moment, by name.
   std::map<std::string, StepFate> steps;
   // The tree that Load returns for each content that `steps` names.
   std::map<std::string, Tree> contents;
@@ -42,7 +42,7 @@ struct Scenario {
   std::function<Status(const std::string& root)> recover = {};
 };
 
-// For messages of the tests.
+// Prints the scenario's name in googletest's messages.
 inline void PrintTo(const Scenario& scenario, std::ostream* out) {
   *out << scenario.name;
 }
@@ -53,39 +53,41 @@ struct ScenarioOptions {
   bool sync = true;
 };
 
-// A tree of many small arrays of many types, whose values depend on the seed.
+// Returns a tree of many small arrays with many dtypes, whose values depend on
+// the seed.
 Tree ManyArrays(int array_count, uint32_t seed);
 
 Scenario FirstSave(const ScenarioOptions& options);
-// Saves step 3 next to 1 and 2, by four ranks that are threads.
+// Saves step 3 next to steps 1 and 2, with four ranks that are threads.
 Scenario SaveByRanks(const ScenarioOptions& options);
 Scenario SaveAsDirectories(const ScenarioOptions& options);
 // Overwrites step 2.
 Scenario Overwrite(const ScenarioOptions& options);
-// Saves step 3: two items, a file, and one that the caller puts there.
+// Saves step 3: two items, a file, and a file that the caller writes itself.
 Scenario SaveOfItems(const ScenarioOptions& options);
-// Saves step 2 next to 1, both at their final paths, with a marker as the last
-// file.
+// Saves step 2 next to step 1. Both are written at their final paths, with a
+// marker as the last file.
 Scenario SaveWithMarker(const ScenarioOptions& options);
 Scenario OverwriteWithMarker(const ScenarioOptions& options);
-// Overwrites step 2 where renames cannot exchange names.
+// Overwrites step 2 on a file system whose renames cannot exchange names.
 Scenario OverwriteByRenames(const ScenarioOptions& options);
-// Overwrites step 2 where directories cannot be renamed.
+// Overwrites step 2 on a file system that cannot rename directories.
 Scenario OverwriteByFiles(const ScenarioOptions& options);
-// Saves step 3 next to 1 and 2, by a manager that keeps two steps.
+// Saves step 3 next to steps 1 and 2, with a manager that keeps two steps.
 Scenario SaveByManager(const ScenarioOptions& options);
-// Deletes step 1 of 2, by a manager.
+// Deletes step 1 of two steps, with a manager.
 Scenario DeleteStep(const ScenarioOptions& options);
-// Prunes steps 1, 2 and 4 of 1 to 5.
+// Prunes steps 1, 2 and 4 of the steps 1 to 5.
 Scenario PruneSteps(const ScenarioOptions& options);
 // Overwrites step 1 with a step whose arrays are in safetensors files.
 Scenario SaveAsBoth(const ScenarioOptions& options);
-// Saves step 3 next to 2, by ranks that write the same safetensors files.
+// Saves step 3 next to step 2, with ranks that write the same safetensors
+// files.
 Scenario SaveAsBothByRanks(const ScenarioOptions& options);
 // Makes step 2 a view that refers to step 1 by symbolic links.
 Scenario ViewByLinks(const ScenarioOptions& options);
-// Makes step 1 a view with copies of a model's files, and checksums. The model
-// is next to it.
+// Makes step 1 a view with checksums and copies of the files of a model, which
+// is in the same directory.
 Scenario ViewByCopies(const ScenarioOptions& options);
 // Overwrites step 2 with a view that has hard links to step 1's files.
 Scenario OverwriteByView(const ScenarioOptions& options);

@@ -1,5 +1,5 @@
-"""Computes the cells of one layout's matrix: a wound, a way of reading, and the
-outcome, which is one of
+"""Computes the cells of one layout's matrix. A cell is a wound, a way of
+reading, and the outcome, which is one of
 
 right      the values that were saved
 error      an error
@@ -49,7 +49,8 @@ class Job:
 
     Attributes:
       index: the layout's index, which shifts the pairing of damages and ways.
-      pairs: (damage, way) to try; None: each way, with damages in turns.
+      pairs: the (damage, way) pairs to try; None tries each way, with the
+        damages in turn.
       chunks_max: the number of chunk wounds to try per damage in `full`.
       trials: how often each way is tried, with the next damage each time.
     """
@@ -71,7 +72,7 @@ class Answer:
 
     layout: str
     cells: list[Cell]
-    problems: list[str]  # of the undamaged checkpoint
+    problems: list[str]  # with the undamaged checkpoint
     damages: list[str]  # that apply to this layout
     ways: list[str]
     seconds: float
@@ -194,7 +195,7 @@ class _LayoutRun:
             yield damages[(i + self.job.index + trial) % len(damages)], way
 
     def _spread(self, damage: str, wounds: list[Wound]) -> list[Wound]:
-        """Chooses one wound of each role, and several of chunks."""
+        """Chooses one wound for each role, and several for chunks."""
         draw = self._draw(damage, "spread")
         shuffled = draw.sample(wounds, len(wounds))
         chosen, counts = [], {}
@@ -208,8 +209,8 @@ class _LayoutRun:
     def _one(
         self, wounds: list[Wound], damage: str, way: str, trial: int
     ) -> Wound:
-        """Chooses a wound: half of the time of a chunk, else of any role with
-        equal probability."""
+        """Chooses a wound, half of the time one in a chunk, otherwise one in
+        any role with equal probability."""
         draw = self._draw(damage, way, str(trial))
         roles = sorted({wound.role for wound in wounds})
         role = draw.choice(roles)
@@ -302,7 +303,7 @@ def _says_what_nothing_covers(subject: Subject) -> bool:
 
 
 def _difference(wanted: str, found: str) -> str:
-    """Returns the place where two texts begin to differ."""
+    """Returns the place where two strings begin to differ."""
     pairs = zip(wanted, found, strict=False)
     place = next(
         (i for i, (a, b) in enumerate(pairs) if a != b),

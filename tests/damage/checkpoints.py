@@ -29,7 +29,7 @@ from holdfast.orbax import v1 as dropin_v1
 OLD, NEW = 6, 7
 CUSTOM = {"run": "seven", "sizes": [1, 2, 3]}
 DOCUMENT = {"loss": [0.5, 0.25], "name": "document"}
-# Three chunks of "big", each of several blocks of checksums.
+# Cuts "big" into three chunks, each with several checksummed blocks.
 CHUNK_BYTES = 384 << 10
 RANKS = 3
 
@@ -39,16 +39,16 @@ class Layout:
     """One layout in which a checkpoint is written.
 
     Attributes:
-      save: f(the step's directory, the step's number).
+      save: a function of the step's directory and number.
       kind: "tree" (one tree at the step itself), "state" (one tree below
         `item`), "items" (a tree "state" and a document "meta"), "megatron",
         "foreign", "torch".
       item: the directory of the tree below the step.
       entry: what to open, below the step: "" is the step itself.
       writer: "holdfast", or "orbax" for stock Orbax's own files.
-      covered: every byte has a checksum that holdfast wrote; otherwise results
-        are compared with a reader that uses no checksums.
-      is_v1: whether it is made for Orbax's second interface.
+      covered: whether every byte has a checksum that holdfast wrote; otherwise
+        results are compared with a reader that uses no checksums.
+      is_v1: whether it is made for Orbax's v1 interface.
       manager: whether a CheckpointManager made it.
       lacks_text: whether its tree is `standard_tree`.
     """
@@ -127,7 +127,7 @@ def full_tree(step: int) -> Any:
 
 
 def standard_tree(step: int) -> Any:
-    """Returns a tree without strings, which Standard does not accept."""
+    """Returns a tree without strings, which StandardSave does not accept."""
     tree = dict(full_tree(step))
     del tree["text"]
     return tree
@@ -159,7 +159,8 @@ def _plain(**options: Any) -> Layout:
 
 
 def _view(**options: Any) -> Layout:
-    """A view with copies of its source's files, and their checksums."""
+    """Returns the layout of a view with checksums and copies of its source's
+    files."""
 
     def save(path: Path, step: int) -> None:
         source = path.parent / "source"

@@ -1,7 +1,8 @@
-"""Turns the result of a read into text; equal texts mean bit-equal values.
+"""Turns the result of a read into a string; equal strings mean that the values
+are equal bit for bit.
 
-The text contains structure, kinds, dtypes, shapes, strings, shardings and the
-kinds of random keys, and the SHA-1 of arrays, but no paths or addresses.
+The string contains structure, kinds, dtypes, shapes, strings, shardings, the
+kinds of random keys, and the arrays' SHA-1, but no paths or addresses.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 def content(value: Any, *homes: Path) -> str:
-    """Returns the text of a value; names of the directories `homes` are left
-    out."""
+    """Returns the string for a value, without the names of the directories
+    `homes`."""
     text = repr(_plain(value))
     for home in homes:
         text = text.replace(str(home), "<home>")

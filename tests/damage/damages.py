@@ -1,7 +1,8 @@
 """Defines DAMAGES, the kinds of damage to a checkpoint's files.
 
 Each entry is a function of a Scene that yields a Wound for every place where
-the damage is possible: a description, and a function that damages a copy.
+the damage is possible. A Wound has a description, and a function that damages a
+copy.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _role(name: str) -> str:
 
 
 def _chunks(step: Path, files: list[str]) -> Iterator[Place]:
-    """Yields every chunk; finds them without holdfast."""
+    """Yields the place of every chunk; finds chunks without holdfast."""
     for name in files:
         base = name.split("/")[-1]
         folder = name[: len(name) - len(base)]
@@ -138,7 +139,8 @@ def _database_chunks(step: Path, folder: str) -> Iterator[Place]:
 
 
 def _edit(step: Path, name: str, change: Callable[[bytearray], None]) -> None:
-    """Changes the bytes of a file; its hard links keep the old bytes."""
+    """Changes the bytes of a file. Other hard links to it keep the old
+    bytes."""
     path = step / name
     data = bytearray(path.read_bytes())
     change(data)
@@ -204,7 +206,7 @@ def appended_bytes(scene: Scene) -> Iterable[Wound]:
 
 
 def _pairs(scene: Scene) -> Iterator[tuple[Place, Place]]:
-    """Yields pairs of chunks of equal stored size, of one array or two."""
+    """Yields pairs of chunks with equal stored size, of one array or of two."""
     by_size: dict[int, list[Place]] = {}
     for place in scene.chunks:
         by_size.setdefault(place.size, []).append(place)
@@ -297,8 +299,8 @@ def swapped_files(scene: Scene) -> Iterable[Wound]:
 
 
 def stale_file(scene: Scene) -> Iterable[Wound]:
-    """Replaces one of several files by the older save's. A checkpoint of one
-    file is left out, as the older file would be a sound checkpoint."""
+    """Replaces one of several files by the older save's. Leaves out a
+    checkpoint of one file: the older file would be an undamaged checkpoint."""
     for name in scene.files if len(scene.files) > 1 else []:
         old = scene.old_name(name)
         if old is None:
@@ -377,6 +379,6 @@ DAMAGES: dict[str, Callable[[Scene], Iterable[Wound]]] = {
 
 
 def copy_of(source: Path, target: Path) -> None:
-    """Makes a copy that shares every file; a Wound writes changed files
-    anew."""
+    """Makes a copy whose files are hard links. A Wound replaces the links of
+    the files that it changes."""
     shutil.copytree(source, target, copy_function=os.link)

@@ -6,13 +6,13 @@ usage: run_damage.py HOLDFAST READER [--full | --trials N] [--seed S]
                       [--layout GLOB] [--damage GLOB] [--way GLOB]
                       [--chunks N] [--show N] [--json FILE]
 
-HOLDFAST is the command, READER example_read_checkpoint. Every layout
-(checkpoints.py) is damaged in every way (damages.py) and read in every way
-(ways*.py). Without --full, runs a seeded sample in which every pair of damage
-and layout, of damage and way, and of layout and way occurs; --trials N tries
-each way N times on each layout, which is about 3 N times for each damage and
-way. Exit status 1 when a cell is wrong, or an undamaged checkpoint cannot be
-read.
+HOLDFAST is the command, READER the program example_read_checkpoint. Every
+layout (checkpoints.py) is damaged in every way (damages.py) and read in every
+way (ways*.py). Without --full, runs a seeded sample in which every pair of
+damage and layout, of damage and way, and of layout and way occurs. --trials N
+tries each way N times on each layout, which is about 3 N times for each damage
+and way. Exit status 1 when a cell is wrong, or an undamaged checkpoint cannot
+be read.
 
 Needs numpy, jax, tensorstore and stock Orbax besides the package; without
 torch, the layouts and ways that need it are left out.
@@ -36,7 +36,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# Four devices to place arrays on; must be set before jax starts.
+# Gives jax four devices to place arrays on. Must be set before jax starts.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -85,7 +85,7 @@ def drop_torch() -> None:
 
 
 def keep_only(args: Any) -> None:
-    """Drops entries of the tables that were not asked for or cannot run."""
+    """Removes the table entries that were not asked for or cannot run."""
     load_ways()
     if importlib.util.find_spec("torch") is None:
         drop_torch()

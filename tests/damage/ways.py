@@ -1,6 +1,6 @@
 """Defines WAYS, a table of every way to read a checkpoint, by name.
 
-A way returns everything it has read, as a text (`content`), or raises. It
+A way returns everything it has read as a string (see `content`), or raises. It
 writes only to the subject's scratch directory.
 """
 
@@ -22,7 +22,8 @@ class Subject:
     Attributes:
       whole: the same step without damage.
       scratch: an empty directory.
-      cli, reader: the holdfast command and example_read_checkpoint.
+      cli, reader: the holdfast command, and the program
+        example_read_checkpoint.
     """
 
     layout: Layout
@@ -38,7 +39,7 @@ class Subject:
 
     @property
     def path(self) -> Path:
-        """The path to open."""
+        """Returns the path to open."""
         return self.step / self.layout.entry
 
     @property
@@ -47,12 +48,12 @@ class Subject:
 
     @property
     def tree_path(self) -> Path:
-        """The path of the tree."""
+        """Returns the path of the tree."""
         return self.step / self.layout.item
 
     @property
     def prefix(self) -> str:
-        """The prefix of the names of the tree's leaves."""
+        """Returns the prefix of the names of the tree's leaves."""
         return "state." if self.layout.kind == "items" else ""
 
     def text(self, value: Any) -> str:
@@ -61,7 +62,7 @@ class Subject:
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A way; `read` works for layouts for which `suits` is true."""
+    """A way to read; `read` supports the layouts that `suits` accepts."""
 
     read: Callable[[Subject], str]
     suits: Callable[[Layout], bool]
@@ -73,7 +74,10 @@ WAYS: dict[str, Way] = {}
 def way(
     name: str, suits: Callable[[Layout], bool] = lambda layout: True
 ) -> Callable[[Callable[[Subject], Any]], Callable[[Subject], Any]]:
-    """Registers a function that returns what it has read."""
+    """Returns a decorator that registers a function as the way `name`.
+
+    The function returns what it has read.
+    """
 
     def enter(read: Callable[[Subject], Any]) -> Callable[[Subject], Any]:
         assert name not in WAYS, name
@@ -88,7 +92,7 @@ def is_tree(layout: Layout) -> bool:
 
 
 def has_text(layout: Layout) -> bool:
-    """Whether the tree is the full one."""
+    """Whether the layout's tree is an Orbax tree with strings."""
     return layout.is_orbax and not layout.lacks_text
 
 

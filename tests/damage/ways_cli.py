@@ -15,7 +15,7 @@ from ways_plain import _load_if_good, everything
 import holdfast
 
 TIMEOUT_SECONDS = 120
-# Exit code of `verify` and `diff` for a plain "no".
+# The exit code of `verify` for damage, and of `diff` for differences.
 NO = 1
 
 
@@ -32,7 +32,7 @@ def run(subject: Subject, *words: Any, allowed: tuple[int, ...] = (0,)) -> Any:
         cwd=subject.scratch,
     )
     if done.returncode < 0:
-        # A crash is not an error: return it as an answer, which is wrong.
+        # A crash does not count as an error: return a wrong answer.
         return 0, f"ended by signal {-done.returncode}".encode()
     if done.returncode not in allowed:
         raise CommandError(done.stderr.decode(errors="replace"))
@@ -43,7 +43,7 @@ def cli(subject: Subject, *words: Any, **options: Any) -> Any:
     return run(subject, subject.cli, *words, **options)
 
 
-# Sizes on the disk, which depend on the damage.
+# Matches sizes on the disk, which depend on the damage.
 _OF_THE_DISK = re.compile(rb'"(stored_bytes|ratio)": [^,}]*')
 
 
@@ -92,7 +92,8 @@ def cat_root(subject: Subject) -> Any:
 
 @way("cli diff")
 def diff(subject: Subject) -> Any:
-    """Exit code 1 means differences or an error."""
+    """Compares the subject with itself undamaged, by `diff`; exit code 1 means
+    differences or an error."""
     code, told = cli(
         subject,
         "diff",
@@ -110,7 +111,7 @@ def diff(subject: Subject) -> Any:
 
 
 def _judged(subject: Subject, answer: Any) -> Any:
-    """Checks that a reader that reports no damage is right."""
+    """Checks that the checkpoint is readable if no damage was reported."""
     try:
         return answer, everything(subject)
     except Exception as error:
@@ -175,7 +176,8 @@ def du(subject: Subject) -> Any:
 
 @way("cli cp")
 def cp(subject: Subject) -> Any:
-    """For files without checksums, cp promises only an exact copy."""
+    """Copies the step. For files without checksums, cp promises only an exact
+    copy."""
     made = subject.scratch / "copied"
     cli(subject, "cp", subject.step, made)
     if not subject.layout.covered:

@@ -1,4 +1,4 @@
-"""Ways to read through `holdfast.orbax`, the drop-in for Orbax's first
+"""Ways to read through `holdfast.orbax`, the drop-in for Orbax's v0
 interface."""
 
 from __future__ import annotations

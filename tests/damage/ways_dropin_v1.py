@@ -16,8 +16,8 @@ def has_items(layout: Layout) -> bool:
 
 
 def _name(subject: Subject) -> dict[str, Any]:
-    """Returns the argument that names the tree, where the default would not
-    find it."""
+    """Returns the argument that names the tree, if the default would not find
+    it."""
     if subject.layout.kind == "items":
         return {"checkpointable_name": "state"}
     if subject.layout.kind == "tree":

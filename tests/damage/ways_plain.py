@@ -66,7 +66,8 @@ def load_torch(subject: Subject) -> Any:
 
 
 def abstract(leaf: Any) -> Any:
-    """Returns the abstract leaf to ask for: the leaf with other elements."""
+    """Returns a leaf for a target: abstract for jax, else one like `leaf` with
+    other elements."""
     if isinstance(leaf, jax.Array):
         return jax.ShapeDtypeStruct(
             leaf.shape, leaf.dtype, sharding=leaf.sharding
@@ -180,7 +181,7 @@ def stats(subject: Subject) -> Any:
 
 
 def _raise_errors(rows: Any) -> None:
-    """Raises the errors that the result holds for unreadable leaves."""
+    """Raises the first error that `rows` has for an unreadable leaf."""
     for row in rows:
         if row.error is not None:
             raise RuntimeError(f"{row.name}: {row.error}")
@@ -207,7 +208,7 @@ def _converted(subject: Subject, form: str) -> Any:
 
 
 def _load_if_good(made: Any) -> Any:
-    """Loads a copy that was made without an error; it must be readable."""
+    """Loads a copy that was made without an error, and so must be readable."""
     try:
         return holdfast.load(made)
     except Exception as error:
@@ -347,8 +348,8 @@ def torch_reader(subject: Subject) -> Any:
 
 
 def everything(subject: Subject) -> Any:
-    """Reads everything in it that only holdfast can read, to check a reader
-    that reports no damage."""
+    """Reads everything in the checkpoint with holdfast, to check a reader that
+    reports no damage."""
     opened = holdfast.open(subject.path)
     return list(
         itertools.chain(

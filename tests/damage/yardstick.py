@@ -2,8 +2,8 @@
 
 If a format has no checksums, no reader can tell wrong values from right ones.
 But where the format's own tools notice damage, or read right values, holdfast
-must not return wrong values either. A tool that fails on one array has not
-noticed damage in another, so each array is a separate part.
+must not return wrong values. A tool that fails on one array has not noticed
+damage in another, so each array is a separate part.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ways import Subject
 
 
 def reads(subject: Subject) -> list[Callable[[], Any]]:
-    """Returns functions, each of which returns a part of the checkpoint or
-    raises."""
+    """Returns functions, each of which reads a part of the checkpoint and
+    raises if it cannot."""
     layout = subject.layout
     if layout.kind == "megatron":
         return [*_megatron(subject), lambda: _common(subject)]
@@ -130,7 +130,8 @@ def _npz(subject: Subject) -> Any:
 
 
 def _arrays(subject: Subject) -> Iterator[Callable[[], Any]]:
-    """Yields a read of each array of the tree by TensorStore only."""
+    """Yields a function for each array of the tree, which reads it with
+    TensorStore only."""
     whole = subject.whole / subject.layout.item
     drivers = {".zarray": "zarr", "zarr.json": "zarr3"}
     for key in sorted(_kvstore(subject, whole).list().result()):
@@ -153,7 +154,8 @@ def _array(subject: Subject, driver: str, name: str) -> Any:
 
 
 def _megatron(subject: Subject) -> Iterator[Callable[[], Any]]:
-    """Yields reads of the stored arrays; an absent chunk is not an error."""
+    """Yields functions that read the stored arrays. An absent chunk is not an
+    error."""
     yield lambda: sorted(x.parent.name for x in subject.step.glob("*/.zarray"))
     for path in sorted(subject.whole.glob("*/.zarray")):
         folder = subject.step / path.parent.name

@@ -3,32 +3,32 @@
 
 usage: run_blocks.py [--holdfast COMMAND] [--list] [PAGE...]
 
-PAGE: README.md and the pages of doc/ named below (PAGES), by default.
+PAGE is by default README.md and the pages of doc/ named below (PAGES).
 
-Blocks with the language `python` or `sh` run in the order of the page: Python's
-in one process, with one namespace, all in an empty directory. `/checkpoints`
-and `/ckpt` at the beginning of a path stand for folders of that directory. A
-comment of its own before a block says more about it:
+A page's `python` and `sh` blocks run in their order, in an empty directory. Its
+Python blocks share one process and one namespace. Folders of the directory
+replace `/checkpoints` and `/ckpt` at the beginning of a path. A comment on the
+line before a block changes how it runs:
 
-    <!-- not run: REASON -->    it is skipped, and counted
-    <!-- exit status: N -->     the block of commands ends with N, not with 0
-    <!-- raises: CLASS -->      the block of Python raises it, and its text is
-                                taken for printed
-    <!-- prints -->             not run: what the block before it has printed;
-                                `...` stands for anything
+    <!-- not run: REASON -->    the block is skipped, and counted
+    <!-- exit status: N -->     the commands exit with N instead of 0
+    <!-- raises: CLASS -->      the Python block raises CLASS; the exception's
+                                message counts as printed
+    <!-- prints -->             the block is what the block before it prints;
+                                `...` matches anything
 
-before/PAGE.py is for a page of snippets: it runs before each of the blocks,
-which then have a directory and a process each.
+A page of snippets has a before/PAGE.py, which runs before each block. Each of
+its blocks has its own directory and process.
 
-Blocks of `cpp` and `c` are compiled, as the body of a function behind
-before/PAGE.cpp and before/PAGE.c, which declare what they speak of, and not run.
+`cpp` and `c` blocks are compiled but not run. Each becomes the body of a
+function, after before/PAGE.cpp or before/PAGE.c, which declares what it uses.
 
-A page that imports torch is left out where it is missing, and that of
-prove-crash where the system lets no program trace another.
+A page that imports torch is left out if torch is missing, and the page on
+prove-crash is left out on systems where no program may trace another.
 
-The interpreter is that of this script; `import holdfast` must work in it
-(PYTHONPATH). --holdfast, or HOLDFAST, is the command; default: the one on PATH.
-Exit status 1 when a block failed.
+The blocks run in the Python that runs this script; `import holdfast` must work
+in it (PYTHONPATH). The command is --holdfast, else $HOLDFAST, else the one on
+PATH. Exit status 1 when a block failed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PAGES = (
     "doc/views.md", "doc/deltas.md", "doc/fingerprints.md", "doc/rescue.md", "doc/prove-crash.md", "doc/history.md",
     "doc/managers.md", "doc/c.md", "doc/clients.md", "doc/remote.md",
 )
-# Packages that the tests have only where a build of them is at hand.
+# Packages that not every machine has.
 OPTIONAL = ("torch",)
 COMPILERS = {"cpp": ["c++", "-std=c++20"], "c": ["cc", "-std=c11"]}
 COMMENT = re.compile(
@@ -107,7 +107,8 @@ def blocks_of(page: pathlib.Path) -> list[Block]:
 
 
 def missing_packages(blocks: list[Block]) -> list[str]:
-    """Optional packages that the page imports and this Python lacks."""
+    """Returns the optional packages that the page imports and this Python does
+    not have."""
     text = "\n".join(block.text for block in blocks)
     return [name for name in OPTIONAL
             if re.search(rf"^\s*(?:import|from) {name}\b", text, re.M)
@@ -115,7 +116,7 @@ def missing_packages(blocks: list[Block]) -> list[str]:
 
 
 def may_trace(command: str) -> bool:
-    """Whether this system lets `prove-crash` work."""
+    """Whether this system allows the tracing that `prove-crash` needs."""
     done = subprocess.run([command, "prove-crash", "--", "true"], text=True,
                           stderr=subprocess.PIPE, check=False)
     return "does not let a program trace" not in done.stderr
@@ -127,7 +128,7 @@ def matches(wanted: str, got: str) -> bool:
 
 
 def run_python(block: Block, text: str, names: dict[str, object]) -> str:
-    """The output of the block. Raises what it raised."""
+    """Runs a block and returns its output; raises what the block raises."""
     code = compile("\n" * (block.line - 1) + text, str(block.page), "exec")
     wanted = block.comments.get("raises")
     printed = io.StringIO()
@@ -160,7 +161,8 @@ def compile_snippet(block: Block, text: str) -> str:
     lines = before.read_text().splitlines() + ["", "void Block(void) {"]
     lines.append(f'#line {block.line} "{block.page}"')
     for line in text.splitlines():
-        # Not in a function; the block's own lines keep their numbers.
+        # Moves includes out of the function. An empty line takes the place of
+        # each, so that compiler messages have the page's line numbers.
         if line.startswith("#include"):
             lines.insert(0, line)
             line = ""
@@ -180,7 +182,8 @@ RUNNERS = {"sh": run_commands, "cpp": compile_snippet, "c": compile_snippet}
 
 
 def run_here(page: pathlib.Path, numbers: range) -> int:
-    """Runs these blocks in this process and directory; the failures."""
+    """Runs the page's blocks with these numbers in this process and directory;
+    returns the number of failures."""
     names: dict[str, object] = {"__name__": "__main__"}
     before = HERE / "before" / (page.stem + ".py")
     if before.exists():
@@ -211,7 +214,7 @@ def run_here(page: pathlib.Path, numbers: range) -> int:
 
 
 def run_page(page: pathlib.Path, command: str) -> int:
-    """Runs the page in processes of their own; how many of them failed."""
+    """Runs the page in separate processes; returns how many of them failed."""
     count = len(blocks_of(page))
     is_of_snippets = (HERE / "before" / (page.stem + ".py")).exists()
     parts = ([f"{i}:{i + 1}" for i, block in enumerate(blocks_of(page))

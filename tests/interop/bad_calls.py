@@ -1,8 +1,8 @@
-"""Calls that Orbax refuses, each a function of a `Package`.
+"""Calls that Orbax refuses. Each is a function of a `Package` `p`.
 
-`p.ocp` and `p.v1` are the package under test; `p.root` holds good checkpoints
+`p.ocp` and `p.v1` are the package under test. `p.root` has the good checkpoints
 "v0" (flat) and "v1" of GOOD_TREE, an "empty" directory, a "file" and an
-unfinished checkpoint; `p.dest` is where a save may write.
+unfinished checkpoint. A save may write to `p.dest`.
 """
 
 import jax
@@ -12,13 +12,13 @@ import numpy as np
 CALLS = {}
 
 
-def GOOD_TREE():  # a constant, made anew
+def GOOD_TREE():  # a constant, but a new tree for each call
     return {"a": np.arange(8, dtype=np.float32),
             "b": {"c": np.ones((2, 3)), "n": 5, "s": "text"},
             "j": jnp.arange(6.0).reshape(2, 3)}
 
 
-# Calls on which Orbax falls over rather than refuses: any error will do.
+# Calls on which Orbax crashes rather than refuses: any error is accepted.
 ANY_ERROR = ("save_dtype_numpy_class_numpy", "save_dtype_numpy_class_jax",
              "spec_write_of_no_name", "spec_read_of_no_directory",
              "v1_load_array_as_str", "v1_save_no_path", "v1_save_slash_name",
@@ -26,7 +26,8 @@ ANY_ERROR = ("save_dtype_numpy_class_numpy", "save_dtype_numpy_class_jax",
 
 
 def standard_tree():
-    """GOOD_TREE without the string, which StandardCheckpointer refuses."""
+    """Returns GOOD_TREE without its string, which StandardCheckpointer
+    refuses."""
     tree = GOOD_TREE()
     del tree["b"]["s"]
     return tree
@@ -39,7 +40,7 @@ def bad(call):
 
 
 def bad_save(name, item, *, handler=None, **options):
-    """A PyTreeCheckpointer-like save of `item(p)` to the destination."""
+    """Registers a save of `item(p)` to `p.dest` by the pytree handler."""
 
     def call(p):
         handler_object = p.ocp.PyTreeCheckpointHandler(**(handler or {}))
@@ -68,7 +69,7 @@ def bad_v1(name, item, **options):
 
 
 class Opaque:
-    """A leaf of no known type."""
+    """A leaf whose type no handler knows."""
 
 
 LEAVES = {

@@ -1,6 +1,6 @@
-"""Calls around the pytree handler that Orbax refuses: saves, type handlers,
-storage specs. See bad_calls for what a call is; bad_calls_pytree_restore has
-the restores.
+"""Calls of the pytree handler that Orbax refuses: saves, type handlers, storage
+specs. bad_calls describes what a call is. The restores are in
+bad_calls_pytree_restore.
 """
 
 import importlib
@@ -14,7 +14,7 @@ __all__ = ["CALLS"]  # all of them, once this module is imported
 
 
 def save_args(**options):
-    """A single leaf "a" with these SaveArgs."""
+    """Returns a function that makes a tree of SaveArgs for one leaf "a"."""
     return lambda p: {"a": p.ocp.SaveArgs(**options)}
 
 
@@ -70,7 +70,7 @@ bad_save("dtype_for_key", lambda p: {"a": jax.random.key(0)},
          save_args=save_args(dtype=np.dtype("float32")))
 
 
-# Whole trees and what goes with them.
+# Complete trees and their arguments.
 bad_save("tree_list_empty", lambda p: [])
 bad_save("tree_tuple_empty", lambda p: ())
 bad_save("tree_of_none", lambda p: [None])
@@ -212,7 +212,7 @@ CALLS.update(
 
 # Specs.
 def specs(p):
-    """tensorstore_utils, of which Orbax exports a part."""
+    """Returns the module tensorstore_utils; Orbax exports only a part of it."""
     if p.ocp.__name__.startswith("holdfast"):
         return p.ocp.serialization.ts_utils
     return importlib.import_module(

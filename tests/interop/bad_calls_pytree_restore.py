@@ -25,7 +25,7 @@ __all__ = ["CALLS"]  # all of them, once this module is imported
 
 
 def placed(count=1):
-    """A sharding over the first devices."""
+    """Returns a sharding over the first `count` devices."""
     if count == 1:
         return jax.sharding.SingleDeviceSharding(jax.devices()[0])
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:count]), ("x",))
@@ -33,7 +33,7 @@ def placed(count=1):
 
 
 def bad_leaf(name, path, make, item=True):
-    """A restore of "v0" with `make(p)` as the arguments of one leaf."""
+    """Registers a restore of "v0" with the arguments `make(p)` for one leaf."""
 
     def call(p):
         args = jax.tree.map(lambda _: p.ocp.RestoreArgs(), GOOD_TREE())
@@ -97,7 +97,7 @@ bad_leaf("sharded_sharding_is_text", SHARDED,
          lambda p: p.ocp.ArrayRestoreArgs(sharding="cpu"))
 
 
-# Devices that are not there.
+# Devices that do not exist.
 @bad
 def leaf_sharding_of_lost_device(p):
     kind = p.ocp.metadata.SingleDeviceShardingMetadata
@@ -191,7 +191,8 @@ def item_metadata_of_another(p):
     restore_args(p, found.item_metadata)
 
 
-# Files that are lost or damaged. `digests` would tell, which Orbax has not.
+# Lost or damaged files. The list of checksums, which Orbax does not write, is
+# removed, because it would reveal the damage.
 def wounded(name, wound, call, saved="v0"):
     def run(p):
         path = p.root / saved

@@ -1,7 +1,6 @@
 """Transforms during a restore, and in memory, that Orbax refuses.
 
-See bad_calls for what a call is and bad_calls_pytree_restore for what "v0"
-holds.
+bad_calls describes what a call is, bad_calls_pytree_restore what "v0" holds.
 """
 
 import jax
@@ -13,7 +12,8 @@ __all__ = ["CALLS"]  # all of them, once this module is imported
 
 # During a restore.
 def bad_transform(name, item, transforms, **options):
-    """A restore of "v0" with these transforms and arguments for each leaf."""
+    """Registers a restore of "v0" with transforms and arguments for each
+    leaf."""
 
     def call(p):
         target = item(p)
@@ -27,7 +27,7 @@ def bad_transform(name, item, transforms, **options):
 
 
 def one(kind="Transform", **options):
-    """The transform of a new key "x"."""
+    """Returns a function that makes the transform of a new key "x"."""
     return lambda p: {"x": getattr(p.ocp, kind)(**options)}
 
 

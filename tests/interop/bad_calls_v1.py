@@ -1,4 +1,5 @@
-"""More calls that Orbax refuses: those of its v1; see bad_calls."""
+"""Calls that Orbax's v1 interface refuses; bad_calls describes what a call
+is."""
 
 import json
 import shutil
@@ -192,7 +193,8 @@ def v1_load_json_damaged(p):
 
 
 def without_digests(path):
-    """Takes away the list, which Orbax has not, before a file is changed."""
+    """Removes the list of checksums, which Orbax does not write, so that it
+    does not reveal a change; returns `path`."""
     for digests in path.rglob("_HOLDFAST_DIGESTS"):
         digests.unlink()
     return path

@@ -1,24 +1,24 @@
-"""Whether two errors say the same, where the text is Orbax's own."""
+"""Compares the messages of two errors, if the message is Orbax's own."""
 
 import re
 import traceback
 
 
 def is_worded_by_orbax(error):
-    """Whether the raise stands in Orbax, not in what it builds upon."""
+    """Whether Orbax's own code raised the error, not a library that it uses."""
     frames = traceback.extract_tb(error.__traceback__)
     return (bool(frames) and "/orbax/checkpoint/" in frames[-1].filename and
             frames[-1].line.startswith("raise "))
 
 
 def plain_text(error, *paths, any_shape=False):
-    """The text without what differs from one run to the next.
+    """Returns the message without what differs from one run to the next.
 
     Args:
         error: an exception.
-        *paths: file names, replaced by "PATH".
-        any_shape: take away shapes as well: of several bad leaves, any may be
-            the first.
+        *paths: file names, which are replaced by "PATH".
+        any_shape: whether to remove shapes as well, because any of several bad
+            leaves may be named.
     """
     text = re.sub(r"0x[0-9a-f]+", "0x", str(error))
     text = re.sub(r"\b(holdfast\.)?orbax\.[\w.]*\.(?=\w)", "", text)
@@ -31,11 +31,11 @@ def plain_text(error, *paths, any_shape=False):
 
 
 def text_differs(want, got, *paths, any_shape=False, with_causes=False):
-    """Says what is wrong with the text of `got`, or None.
+    """Returns what is wrong with the message of `got`, or None.
 
-    `got` may say more than `want`, which is Orbax's; only texts that Orbax
-    itself words count. `with_causes` compares their causes' as well, the other
-    arguments are those of `plain_text`.
+    `want` is Orbax's error; `got` may say more. Messages that do not come from
+    Orbax itself are not compared. `with_causes` compares the messages of the
+    causes as well. The other arguments are those of `plain_text`.
     """
     if not is_worded_by_orbax(want):
         return None

@@ -1,4 +1,4 @@
-"""Random trees for run_foreign.py, and what other tools make of them."""
+"""Random trees for run_foreign.py, and comparisons of trees."""
 
 import hashlib
 
@@ -23,7 +23,7 @@ def dtype_of(name):
 
 
 def random_array(rng, names):
-    """An array of any bits that the dtype has, NaNs with payloads too."""
+    """Returns an array of random bits, which include NaNs with payloads."""
     dtype = dtype_of(rng.choice(names))
     shape = SHAPES[rng.integers(len(SHAPES))]
     count = int(np.prod(shape))
@@ -37,7 +37,7 @@ def random_array(rng, names):
 
 
 def random_tree(seed, dtypes=tuple(NATIVE + OTHERS), words=tuple(WORDS)):
-    """dicts and lists, with arrays, numbers, texts and None."""
+    """Returns dicts and lists with arrays, numbers, strings and None."""
     rng = np.random.default_rng(seed)
 
     def node(depth):
@@ -58,12 +58,12 @@ def random_tree(seed, dtypes=tuple(NATIVE + OTHERS), words=tuple(WORDS)):
         return random_array(rng, dtypes)
 
     tree = node(0)
-    tree["whole"] = random_array(rng, dtypes)  # one array at least
+    tree["whole"] = random_array(rng, dtypes)  # at least one array
     return tree
 
 
 def flat_arrays(tree, prefix=()):
-    """(key, array) of each array."""
+    """Yields (key, array) for each array."""
     if isinstance(tree, np.ndarray):
         yield prefix, tree
     elif isinstance(tree, dict):
@@ -75,19 +75,20 @@ def flat_arrays(tree, prefix=()):
 
 
 def named_arrays(tree):
-    """Arrays by their keys, joined with dots."""
+    """Returns {key: array}, with the parts of a key joined by dots."""
     return {".".join(key): array for key, array in flat_arrays(tree)}
 
 
 def bits(array):
-    """Its elements' bytes in C order."""
+    """Returns the bytes of the elements in C order."""
     return np.ascontiguousarray(array).tobytes()
 
 
 def difference(want, got, exact_dtypes, what):
-    """Text of the first difference of arrays by name, or None.
+    """Returns the first difference between arrays by name, or None.
 
-    An array whose dtype is not among `exact_dtypes` must have the same bits.
+    Dtypes are compared only if they are among `exact_dtypes`; other arrays must
+    have the same bits.
     """
     missing = sorted(set(want) - set(got))
     if missing:
@@ -105,7 +106,8 @@ def difference(want, got, exact_dtypes, what):
 
 
 def same_trees(want, got, where=""):
-    """Text of the first difference of two trees of numpy, or None."""
+    """Returns the first difference between two trees of numpy arrays, or
+    None."""
     if isinstance(want, np.ndarray):
         if not isinstance(got, np.ndarray):
             return f"{where}: {type(got).__name__}, want an array"

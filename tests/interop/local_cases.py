@@ -1,5 +1,5 @@
-"""Saves in which every process has a directory of its own (primary_host None),
-in Orbax and holdfast.orbax. Every process of a `process_jobs.Job` calls these
+"""Saves in which every process has its own directory (primary_host None), in
+Orbax and holdfast.orbax. Every process of a `process_jobs.Job` calls these
 functions with the same arguments.
 """
 
@@ -52,7 +52,7 @@ def save(root, which, use_ocdbt, use_zarr3):
 
 
 def restore(root, writer, reader, use_ocdbt, use_zarr3):
-    """The problems with this process's part."""
+    """Restores this process's part and returns the problems with it."""
     ocp, checkpointer = _checkpointer(reader, use_ocdbt, use_zarr3)
     args = {name: ocp.ArrayRestoreArgs(sharding=sharding)
             for name, sharding in _shardings().items()}
@@ -64,7 +64,7 @@ def restore(root, writer, reader, use_ocdbt, use_zarr3):
 
 
 def compare(root, use_ocdbt):
-    """The differences in the files of this process, except for data."""
+    """Returns the differences between this process's files, except for data."""
     want, got = (stored_texts(_path(root, which), use_ocdbt)
                  for which in ("orbax", "holdfast"))
     return [f"{name}: {got.get(name)!r}, want {want.get(name)!r}"

@@ -1,12 +1,12 @@
-// Performs a part of a training run with holdfast's CheckpointManager, for a
-// run that real Orbax began or will continue.
+// Does a part of a training run with holdfast's CheckpointManager. Real Orbax
+// began the run, or will continue it.
 //
 //   manager_steps ROOT FIRST COUNT MAX_TO_KEEP KEEP_PERIOD BEST_MODE
 //     PREFIX
 //
-// Restores the latest step, if there is one, and adds 1 to `w` per step; saves
-// steps FIRST, FIRST + 1, ... . 0, "none" and "" leave an option unset. Prints
-// one line of JSON: the final list of steps, the best one, and `w`.
+// Restores the latest step, if any, then saves COUNT steps from FIRST on and
+// adds 1 to `w` for each. 0, "none" and "" leave an option unset. Prints one
+// line of JSON: the final list of steps, the best step, and `w`.
 #include <holdfast/holdfast.h>
 #include <holdfast/orbax/orbax.h>
 
@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-// Must match run_managers.py.
+// Must be the same function as `loss` in run_managers.py.
 double LossOf(int64_t step) { return static_cast<double>(step * 37 % 11) / 2; }
 
 CheckpointManagerOptions OptionsOf(char** args) {

@@ -1,8 +1,8 @@
-"""Megatron Core on a machine without GPUs: only its dist_checkpointing.
+"""Makes Megatron Core's dist_checkpointing work on a machine without GPUs.
 
-`import megatron_core` before anything of megatron.core. Its __init__ imports
-Transformer Engine and much else that is not needed, so it is left out; what it
-asks of CUDA is answered.
+Import this module before any module of megatron.core. It skips the __init__ of
+megatron.core, which imports Transformer Engine and much else that is not
+needed, and replaces the CUDA functions that Megatron calls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 import types
 
-# Objects hold BytesIO, which torch.load's default refuses.
+# Stored objects contain BytesIO, which torch.load refuses by default.
 os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
 
 import torch  # noqa: E402
@@ -34,5 +34,5 @@ _ROOT = next(iter(_spec.submodule_search_locations))
 import megatron  # noqa: E402
 
 _without_init("megatron.core", os.path.join(_ROOT, "core"))
-# Before megatron.core.utils, which it imports and which imports it.
+# Must be imported before megatron.core.utils: the two import each other.
 import megatron.core.parallel_state  # noqa: E402, F401

@@ -3,9 +3,9 @@
 usage: megatron_dist.py read DIRECTORY OUT.pt
        megatron_dist.py write IN.pt DIRECTORY
 
-`read` loads all tensors and the common state of a checkpoint into one file of
-torch.save: {"tensors": {key: tensor}, "common": state}. `write` saves such a
-file, each tensor of at least two rows as two shards.
+`read` loads all tensors and the common state of a checkpoint into one
+torch.save file: {"tensors": {key: tensor}, "common": state}. `write` saves the
+contents of such a file, each tensor that has at least two rows as two shards.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ import warnings
 
 import torch
 
-if importlib.util.find_spec("psutil") is None:  # it logs its memory with it
+if importlib.util.find_spec("psutil") is None:  # Megatron logs memory with it
     sys.modules["psutil"] = types.SimpleNamespace(
         Process=lambda *_: types.SimpleNamespace(
             memory_info=lambda: types.SimpleNamespace(rss=0)))
@@ -49,7 +49,7 @@ def write(source, directory):
 
 def main():
     warnings.simplefilter("ignore")
-    if not torch.cuda.is_available():  # it waits for a device it may not have
+    if not torch.cuda.is_available():  # Megatron waits for the device
         torch.cuda.synchronize = lambda *_: None
         torch.cuda.current_device = lambda: torch.device("cpu")
     torch.distributed.init_process_group(

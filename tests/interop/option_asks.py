@@ -1,7 +1,7 @@
-"""Ways of restoring a tree, drawn from a seed: the asks of option_pairs.
+"""Draws ways to restore a tree (`Ask`) from a seed, for option_pairs.
 
-An ask is drawn without a package and speaks to either: the arguments that need
-a package's classes are functions of it.
+An ask works with Orbax and with holdfast.orbax: arguments that need a package's
+classes are functions of the package.
 
 Import orbax_tools first: it chooses the platform.
 """
@@ -20,7 +20,7 @@ RESTORE_DTYPES = ["float32", "float64", "bfloat16"]
 
 @dataclasses.dataclass
 class Ask:
-    """One way of restoring: `ask(ocp, path)` does it."""
+    """One way to restore: `ask(ocp, path)` restores."""
 
     text: str
     call: Callable
@@ -33,12 +33,13 @@ class Ask:
 
 
 def draw_ask(draw, pair, metadata_options):
-    """A restore of the pair's checkpoint.
+    """Draws a restore of the pair's checkpoint.
 
     Args:
         draw: the pair's Generator.
         pair: what is saved.
-        metadata_options: makes PyTreeMetadataOptions of a package.
+        metadata_options: a function that makes a package's
+            PyTreeMetadataOptions.
     """
     kinds = {"plain": 1, "item": 3, "args": 3, "item and args": 5,
              "partial": 2, "constructed": 3, "legacy arguments": 1}
@@ -57,7 +58,7 @@ class Drawing:
     def __init__(self, draw, pair, metadata_options):
         self.draw, self.pair = draw, pair
         self.metadata_options = metadata_options
-        # Mostly as it was saved.
+        # Mostly the same as for the save.
         self.rich = pair.support_rich_types != draw.chance(0.15)
         self.handler_options = draw.pick(
             [{}, {}, {"use_ocdbt": False}, {"use_zarr3": True},
@@ -65,16 +66,16 @@ class Drawing:
 
     @property
     def stored(self):
-        """The tree as a restore without a target gives it."""
+        """The tree that a restore without a target returns."""
         if self.pair.support_rich_types and self.rich:
             return self.pair.tree
         return tools.as_restored(self.pair.tree)
 
     def read_plainly(self):
-        """For items without all leaves.
+        """Turns rich types off, for an item that lacks some leaves.
 
-        Orbax's reader of rich types then wants the containers it made itself,
-        which no item has; holdfast takes the item's.
+        For such an item, Orbax's reader of rich types requires containers that
+        it made itself, which no item has; holdfast accepts the item's.
         """
         self.rich = False
 
@@ -84,13 +85,13 @@ class Drawing:
             **self.handler_options))
 
     def restore(self, ocp, path, **args):
-        """A restore with these PyTreeRestore arguments."""
+        """Restores with these PyTreeRestore arguments."""
         with self.checkpointer(ocp) as checkpointer:
             return checkpointer.restore(
                 path, args=ocp.args.PyTreeRestore(**args))
 
     def item(self, tree=None):
-        """A target: the tree's structure, leaves of any kind."""
+        """Draws a target: the tree's structure with leaves of any kind."""
         draw = self.draw
         tree = self.pair.tree if tree is None else tree
         skips = draw.chance(0.25)
@@ -105,7 +106,8 @@ class Drawing:
         return jax.tree.map(leaf, tree)
 
     def leaf_args(self, tree):
-        """A tree of functions of a package that make RestoreArgs."""
+        """Draws a tree of functions, each of which makes a package's
+        RestoreArgs."""
         return jax.tree.map(lambda leaf: draw_leaf_args(self.draw, leaf), tree)
 
 
@@ -114,7 +116,7 @@ def has_placeholders(tree):
 
 
 def abstract(draw, value):
-    """The stand-in for a leaf in a target."""
+    """Draws a leaf for a target."""
     if is_key(value):
         return jax.ShapeDtypeStruct(value.shape, value.dtype,
                                     sharding=draw.sharding(value.shape))
@@ -130,12 +132,13 @@ def abstract(draw, value):
 
 
 def made(ocp, makers):
-    """The tree of RestoreArgs, in the package's classes."""
+    """Returns the tree of RestoreArgs, made with the package's classes."""
     return jax.tree.map(lambda make: make(ocp), makers)
 
 
 def restore_dtype(draw, leaf):
-    """A dtype that a leaf can be cast to exactly as C++ says, or None."""
+    """Draws a dtype to cast a leaf to, for which C++ defines the result, or
+    returns None."""
     if draw.chance(0.6) or is_key(leaf):
         return None
     name = draw.cast_of(leaf)
@@ -143,7 +146,7 @@ def restore_dtype(draw, leaf):
 
 
 def draw_leaf_args(draw, leaf):
-    """A function of a package that makes one leaf's RestoreArgs."""
+    """Draws a function that makes one leaf's RestoreArgs for a package."""
     if isinstance(leaf, str) or leaf is ...:
         kind = draw.pick([None, None, str]) if leaf is not ... else None
         return lambda ocp: ocp.RestoreArgs(restore_type=kind)
@@ -172,7 +175,8 @@ def draw_scalar_args(draw, leaf):
 
 
 def draw_array_args(draw, leaf):
-    """ArrayRestoreArgs with a placement said in one of its ways."""
+    """Draws ArrayRestoreArgs, whose placement is given in one of several
+    ways."""
     options = {"dtype": restore_dtype(draw, leaf)}
     shape = leaf.shape
     if draw.chance(0.3) and not is_key(leaf):
@@ -202,7 +206,7 @@ def draw_array_args(draw, leaf):
 
 
 def other_shape(draw, shape):
-    """The shape, or one with some dimensions longer or shorter."""
+    """Returns the shape, or a shape with some dimensions longer or shorter."""
     if draw.chance(0.3):
         return shape
     return tuple(max(1, int(n + draw.random.integers(-3, 5)))
@@ -256,7 +260,7 @@ def ask_partial(d):
 
 
 def thinned(draw, tree):
-    """The tree without some keys of its dicts."""
+    """Returns the tree without some keys of its dicts."""
     if not isinstance(tree, dict):
         return tree
     kept = {key: thinned(draw, value) for key, value in tree.items()
@@ -288,7 +292,7 @@ def ask_constructed(d):
 
 
 def ask_legacy_arguments(d):
-    """The arguments from before `args`."""
+    """Draws a restore with the arguments that Orbax had before `args`."""
     item, makers = d.item(), d.leaf_args(d.pair.tree)
     bare = d.draw.chance(0.4)
 

@@ -1,9 +1,9 @@
 """Seeded pairs of save options and a restore, for holdfast.orbax and Orbax.
 
-A `Pair` holds one tree, how both packages save it, an optional wound (files
-taken away afterwards) and an `Ask`: one way of restoring it. Everything is
-said without a package: `save(ocp, pair, path)` and `pair.ask(ocp, path)` speak
-to either.
+A `Pair` holds a tree, how both packages save it, an optional wound (files that
+are removed afterwards), and an `Ask`, which is one way to restore the tree. A
+pair does not depend on a package: `save(ocp, pair, path)` and
+`pair.ask(ocp, path)` work with both.
 
 Import orbax_tools first: it chooses the platform.
 """
@@ -18,14 +18,14 @@ import python_trees
 import random_trees
 from option_asks import Ask, draw_ask
 
-# Handlers' limits, GB: nothing comes near them.
+# Limits of the handlers in GB, which no tree reaches.
 LIMITS = [{}, {}, {"save_concurrent_gb": 1}, {"restore_concurrent_gb": 2},
           {"save_device_host_concurrent_gb": 1}]
 CUSTOM_METADATA = [None, {}, {"é": [1, None, 2.5], "run": {"name": "x"}},
                    {"nested": [[], {}, [True]]}]
 FILE_BYTES = [None, None, None, 0, 16, 100, 2000, 1 << 20]
 CHUNK_BYTES = [None, None, 16, 64, 256, 1000]
-# A value of one of these may be cast to another.
+# Values may be cast between the dtypes of each list.
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
         "uint64"]
@@ -45,13 +45,13 @@ class Pair:
     limits: dict
     file_bytes: int | None
     custom_metadata: object  # of the item
-    # Path -> (dtype name or None, chunk_byte_size or None, shard_axes); None:
-    # no save_args at all.
+    # Path -> (dtype name or None, chunk_byte_size or None, shard_axes); None
+    # means no save_args.
     storage: dict | None
     wound: str
     ask: Ask = None
 
-    is_v1 = False  # what CaseTest asks
+    is_v1 = False  # CaseTest reads it
 
     def __str__(self):
         rich = " rich" if self.support_rich_types else ""
@@ -62,7 +62,8 @@ class Pair:
 
 
 def metadata_options(ocp, support_rich_types):
-    """PyTreeMetadataOptions, which Orbax does not export."""
+    """Returns the package's PyTreeMetadataOptions, which Orbax does not
+    export."""
     if hasattr(ocp.options, "PyTreeMetadataOptions"):
         module = ocp.options
     else:
@@ -72,7 +73,7 @@ def metadata_options(ocp, support_rich_types):
 
 
 def save(ocp, pair, path):
-    """Saves the tree as the pair says."""
+    """Saves the pair's tree with the pair's options."""
     save_args = None
     if pair.storage is not None:
         save_args = jax.tree_util.tree_map_with_path(
@@ -104,7 +105,7 @@ def save_args_of(ocp, given):
 
 
 def metadata(ocp, pair, path):
-    """The TreeMetadata that the handler of the pair gives."""
+    """Returns the TreeMetadata from the pair's handler."""
     handler = ocp.PyTreeCheckpointHandler(
         pytree_metadata_options=metadata_options(ocp, pair.support_rich_types))
     with ocp.Checkpointer(handler) as checkpointer:
@@ -112,9 +113,9 @@ def metadata(ocp, pair, path):
 
 
 def inflict(wound, path):
-    """Takes away what old or damaged checkpoints lack.
+    """Removes what old or damaged checkpoints lack.
 
-    The digests go too: they would tell.
+    Removes the list of checksums as well, because it would reveal the loss.
     """
     if wound:
         (path / "_HOLDFAST_DIGESTS").unlink(missing_ok=True)
@@ -130,7 +131,7 @@ def inflict(wound, path):
 
 
 class Generator(python_trees.Generator):
-    """Trees of every leaf that the pytree handler takes."""
+    """Draws trees with every kind of leaf that the pytree handler accepts."""
 
     def __init__(self, seed, api, ocdbt, plain_keys):
         super().__init__(seed, api, ocdbt)
@@ -148,7 +149,7 @@ class Generator(python_trees.Generator):
         return super().leaf(name)
 
     def storage_of(self, leaf):
-        """Storage options of one leaf, or None."""
+        """Draws the storage options of one leaf, or returns None."""
         is_number = isinstance(leaf, (int, float, np.number))
         is_array = isinstance(leaf, (np.ndarray, jax.Array))
         if self.chance(0.6) or not (is_array or is_number):
@@ -164,7 +165,8 @@ class Generator(python_trees.Generator):
         return dtype, self.pick(CHUNK_BYTES), axes
 
     def cast_of(self, leaf):
-        """A dtype to cast to where C++ says what comes out, or None."""
+        """Draws a dtype to cast to, for which C++ defines the result, or
+        returns None."""
         array = np.asarray(leaf)
         name = array.dtype.name
         if name == "bool":
@@ -179,7 +181,7 @@ class Generator(python_trees.Generator):
 
 
 def make_pair(seed):
-    """The pair of this seed: layouts cycle, the rest is drawn."""
+    """Returns the seed's pair. Layouts take turns, the rest is random."""
     api = "standard" if seed % 5 == 4 else "pytree"
     use_ocdbt = seed // 5 % 3 != 2
     use_zarr3 = api == "pytree" and seed // 15 % 2 == 1

@@ -1,7 +1,7 @@
-"""Transforms of a stored tree, drawn from a seed: a part of option_asks.
+"""Draws transforms of a stored tree from a seed, for option_asks.
 
-Each drawing gives a text and a function of a package that makes the arguments
-of its PyTreeRestore.
+Each drawing is a description and a function that makes the arguments of a
+package's PyTreeRestore.
 
 Import orbax_tools first: it chooses the platform.
 """
@@ -16,20 +16,20 @@ def is_array(value):
 
 
 def leaves_of(tree):
-    """"/"-joined path -> leaf, for leaves that are not empty."""
+    """Returns {path joined by "/": leaf} for the leaves that are not empty."""
     return {"/".join(path): leaf for path, leaf in tools.flatten(tree)
             if leaf is not None and not isinstance(leaf, (dict, list, tuple))}
 
 
 def twice(value):
-    """A function of values of any kind."""
+    """A value_fn: accepts values of any kind."""
     if is_array(value) and value.dtype.name in ("float32", "int32", "float64"):
         return value + value
     return [value]
 
 
 def count_of(key, tree, args):
-    """A function of several values: what it was called with."""
+    """A multi_value_fn: returns what it was called with."""
     names = sorted("/".join(map(str, path))
                    for path, leaf in tools.flatten(tree)
                    if leaf is not ... and hasattr(leaf, "shape"))
@@ -37,15 +37,15 @@ def count_of(key, tree, args):
 
 
 def draw_transforms(draw, stored, leaf_args):
-    """A few transforms, with an item and restore_args that fit them.
+    """Draws a few transforms, with an item and restore_args that fit them.
 
     Args:
         draw: the pair's Generator.
-        stored: the tree as a restore without a target gives it.
-        leaf_args: draws a function of a package that makes RestoreArgs.
+        stored: the tree that a restore without a target returns.
+        leaf_args: draws a function that makes a package's RestoreArgs.
 
     Returns:
-        (text, function of a package that gives PyTreeRestore's arguments).
+        (description, function from a package to PyTreeRestore's arguments).
     """
     leaves = leaves_of(stored)
     paths = sorted(leaves)
@@ -114,7 +114,7 @@ def target_of(draw, leaf):
 
 
 def transform_of(way, path):
-    """A function of a package that makes the Transform, or None."""
+    """Returns a function that makes a package's Transform, or None."""
     if way == "rename":
         return lambda ocp: ocp.Transform(original_key=path)
     if way == "both":
@@ -130,7 +130,7 @@ def transform_of(way, path):
 
 
 def add_multi(draw, paths, add, transforms):
-    """A leaf made of several others."""
+    """Adds a leaf that is made of several others."""
     chosen = [path for path in paths if draw.chance(0.4)] or paths[:1]
     plain = draw.chance(0.1)
     add("made/of/many", 0, lambda ocp: ocp.RestoreArgs())
@@ -146,9 +146,9 @@ def add_multi(draw, paths, add, transforms):
 
 
 def draw_legacy(draw, stored, leaf_args):
-    """A legacy_transform_fn that takes some top-level keys.
+    """Draws a legacy_transform_fn that keeps some top-level keys.
 
-    Args and result are those of draw_transforms.
+    Arguments and result are those of draw_transforms.
     """
     keys = sorted(stored)
     chosen = [key for key in keys if draw.chance(0.6)] or keys[:1]
@@ -173,7 +173,7 @@ def draw_legacy(draw, stored, leaf_args):
 
 
 def put(tree, path, value):
-    """Sets a value below dicts."""
+    """Sets the value at a "/"-joined path in a tree of dicts."""
     *parents, last = path.split("/")
     for key in parents:
         tree = tree.setdefault(key, {})
@@ -181,7 +181,7 @@ def put(tree, path, value):
 
 
 def nest(flat):
-    """Dicts of dicts for "/"-joined keys."""
+    """Returns a tree of dicts from {path joined by "/": value}."""
     tree = {}
     for path, value in flat.items():
         put(tree, path, value)

@@ -1,4 +1,4 @@
-"""The statements of a pytree item's files, except for the bytes of its
+"""Reads what the files of a pytree item say, except for the bytes of its
 chunks."""
 
 import os
@@ -6,21 +6,21 @@ import pathlib
 
 import tensorstore as ts
 
-# The line of holdfast in commit_success.txt, after Orbax's.
+# The line that holdfast adds after Orbax's in commit_success.txt.
 OWN_MARKER_LINE = b"\nIts checksums are in _HOLDFAST_DIGESTS"
 OURS_ALONE = ("_HOLDFAST_DIGESTS",)
 DATABASE_FILES = ("manifest.ocdbt",)
 METADATA_NAMES = (".zarray", "zarr.json")
-# Their members' order and times differ from save to save.
+# Files in which the order of the members, or times, differ between saves.
 UNCOMPARED = ("_CHECKPOINT_METADATA", "commit_success.txt")
 
 
 def stored_texts(item, use_ocdbt):
-    """Name -> text, of files and of the database's keys; chunks have "".
+    """Returns {name: text} for files and database keys; chunks have "".
 
     Args:
         item: the item's directory.
-        use_ocdbt: arrays lie in a database.
+        use_ocdbt: whether the arrays are in a database.
     """
     item = pathlib.Path(item)
     texts = {}

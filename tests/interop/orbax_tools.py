@@ -1,4 +1,4 @@
-"""Real Orbax and TensorStore, quiet and on one CPU device.
+"""Helpers for real Orbax and TensorStore, on one CPU device and without logs.
 
 Import this module before jax: it chooses the platform and 64-bit types.
 """
@@ -42,7 +42,8 @@ def quiet_stderr():
 
 
 def scratch_root():
-    """Memory where there is enough: the tests make thousands of syncs."""
+    """Returns a directory in memory if there is enough, because the tests make
+    thousands of syncs; else None."""
     memory = "/dev/shm"
     try:
         if (os.access(memory, os.W_OK) and
@@ -54,12 +55,12 @@ def scratch_root():
 
 
 def item_dir(path, api):
-    """Where the pytree of a checkpoint lies."""
+    """Returns the directory of a checkpoint's pytree."""
     return path / "state" if api == "orbax-v1" else path
 
 
 def save(tree, path, *, api, zarr, ocdbt, compressed):
-    """Saves with the API and layout that the options name."""
+    """Saves with the API and the layout that the arguments name."""
     if api == "orbax":
         checkpointer = ocp.PyTreeCheckpointer(
             use_ocdbt=ocdbt, use_zarr3=zarr == 3, use_compression=compressed)
@@ -90,7 +91,7 @@ def metadata_v1(path):
 
 
 def open_parameter(directory, name, *, zarr, ocdbt):
-    """A future of the TensorStore of one parameter, opened without Orbax."""
+    """Opens one parameter without Orbax; returns a TensorStore future."""
     driver = "zarr3" if zarr == 3 else "zarr"
     if ocdbt:
         kvstore = {"driver": "ocdbt", "path": name,
@@ -109,7 +110,7 @@ def open_database(directory):
 
 
 def flatten(tree, path=()):
-    """(path, leaf) pairs; an empty container is a leaf."""
+    """Yields (path, leaf) pairs; an empty container is a leaf."""
     if isinstance(tree, dict) and tree:
         members = tree.items()
     elif is_namedtuple(tree) and tree:
@@ -124,9 +125,9 @@ def flatten(tree, path=()):
 
 
 def canonical(value):
-    """A tree in plain Python values that compare by content.
+    """Returns the tree as plain Python values that compare by content.
 
-    Arrays keep kind, dtype, shape and bytes; scalars dtype and bytes.
+    Arrays keep kind, dtype, shape and bytes; scalars keep dtype and bytes.
     """
     if isinstance(value, dict):
         return {key: canonical(item) for key, item in value.items()}
@@ -151,7 +152,7 @@ def canonical(value):
 
 
 def as_restored(tree):
-    """The tree that a restore without a target gives back."""
+    """Returns the tree that a restore without a target gives back."""
     if isinstance(tree, dict):
         return {key: as_restored(value) for key, value in tree.items()}
     if is_namedtuple(tree):
@@ -165,7 +166,7 @@ def as_restored(tree):
 
 
 def difference(want, got, path="tree"):
-    """The first difference between two canonical trees, or None."""
+    """Returns the first difference between two canonical trees, or None."""
     if type(want) is not type(got):
         return f"{path}: {summary(got)}, want {summary(want)}"
     if isinstance(want, dict):
@@ -186,6 +187,6 @@ def difference(want, got, path="tree"):
 
 
 def summary(value):
-    """A short text for a message."""
+    """Returns a short string for a message."""
     text = repr(value)
     return text if len(text) <= 160 else text[:120] + f"...({len(text)})"

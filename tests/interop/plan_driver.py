@@ -1,4 +1,4 @@
-"""Asks the C++ planner and the Python planner the same question."""
+"""Sends the C++ planner and the Python planner the same request."""
 
 import re
 import subprocess
@@ -46,7 +46,8 @@ def item_kind(leaf):
 
 
 def request_of(stored, case):
-    """The driver's line. Rules are in the order of a Python dict's leaves."""
+    """Returns the driver's request line. Rules are in the order in which jax
+    lists the leaves of a dict."""
     args = case.restore_args
     rules = sorted(case.rules, key=lambda rule: rule.pattern)
     return " ".join([
@@ -69,7 +70,8 @@ def transform_of(rule):
 
 
 def python_answer(stored, case):
-    """As the driver's: ("ok", words) or ("error", code, text)."""
+    """Returns the Python planner's answer in the form of the driver's: ("ok",
+    words) or ("error", code, text)."""
     args = case.restore_args
     if args is None:
         args = dict.fromkeys(stored, ("saved", None))
@@ -91,7 +93,7 @@ def same(want, got):
     if want[0] == "ok":
         return want[1] == got[1]
     _, code, text, is_pattern = want
-    # For patterns that PCRE2 refuses itself, the words are its own.
+    # If PCRE2 refuses the pattern, the rest of the message is PCRE2's own.
     return code == got[1] and (got[2].endswith(text) or
                                is_pattern and "regular expression" in got[2])
 
@@ -113,7 +115,7 @@ class Planner:
         return kind, words[0], text
 
     def agrees(self, tree, case):
-        """Whether both planners answer alike; prints where not."""
+        """Whether both planners answer alike; prints the answers if not."""
         stored = [path for path, _ in cases.flatten(tree)]
         want = python_answer(stored, case)
         got = self.ask(request_of(stored, case))

@@ -1,17 +1,17 @@
-// plan_transforms: which leaves a restore with transforms reads, at the request
-// of a Python test.
+// plan_transforms: tells a Python test which leaves a restore with transforms
+// reads.
 //
-// One request a line on standard input, words apart by spaces:
+// Each line of standard input is a request, with words separated by spaces:
 //   DEFAULT_TO_ORIGINAL HAS_ARGS
 //   N  N times: PATH                                  the stored leaves
 //   N  N times: PATH leaf|none|dict                   the item
 //   N  N times: PATTERN KEY USE_FALLBACK HAS_MULTI IS_RESTORE INPUTS
-//      and for INPUTS >= 0 as often: PATTERN ARGS     the transforms
+//      then INPUTS times (if >= 0): PATTERN ARGS      the transforms
 //   N  N times: PATH ARGS                             the restore arguments
-// Texts are hex ("-": empty), keys of a PATH apart by commas, no KEY is "!",
-// flags are 0 or 1, ARGS are "saved", "numpy" or "jax", a colon and a dtype or
-// nothing. The answer is "ok" and the ARGS of each stored leaf ("-": not read),
-// or "error CODE HEX".
+// Strings are in hex ("-" if empty). The keys of a PATH are separated by
+// commas. "!" means no KEY. Flags are 0 or 1. ARGS are "saved", "numpy" or
+// "jax", then a colon, then a dtype or nothing. The answer is "ok" and the ARGS
+// of each stored leaf ("-" if the leaf is not read), or "error CODE HEX".
 
 #include <holdfast/holdfast.h>
 #include <holdfast/orbax/orbax.h>
@@ -38,7 +38,7 @@ using holdfast::TreePath;
 using holdfast::interop::FromHex;
 using holdfast::interop::ToHex;
 
-// Reads the words of one request; past its end, reads zeros.
+// Reads the words of one request. After the last word, reads zeros.
 class Request {
  public:
   explicit Request(const std::string& line) : words_(line) {}

@@ -1,7 +1,7 @@
-"""Random saves and restores of several processes, in Orbax and holdfast.orbax.
+"""Random saves and restores by several processes, in Orbax and holdfast.orbax.
 
 Every process of a `process_jobs.Job` calls these functions with the same
-arguments; a case follows only from its seed.
+arguments. A case depends only on its seed.
 """
 
 import dataclasses
@@ -22,15 +22,15 @@ AXES = "xyz"
 
 @dataclasses.dataclass(frozen=True)
 class ArrayCase:
-    """An array that is saved sharded and restored otherwise."""
+    """An array that is saved in one sharding and restored in another."""
 
     values: np.ndarray  # key data for a typed key
     saved: object  # a sharding
     restored: object
-    restored_shape: tuple  # another than the saved one: padded or cut
+    restored_shape: tuple  # if not the saved shape, padded or cut
     chunk_byte_size: int | None
     is_key: bool
-    stored_dtype: object | None = None  # cast to this when it is saved
+    stored_dtype: object | None = None  # the save casts to this dtype
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Case:
     use_replica_parallel: bool
     min_slice_bytes: int | None
     max_replicas: int | None
-    separate_folder: bool  # replicated arrays in a database of their own
+    separate_folder: bool  # replicated arrays are in a separate database
     primary_host: int
 
 
@@ -93,7 +93,7 @@ def _sometimes(random, share, values):
 
 
 def _mesh(random):
-    """A mesh over all devices in any order, of one to three axes."""
+    """Draws a mesh of one to three axes over all devices, in any order."""
     devices = np.array(jax.devices())
     if random.random() < 0.5:
         devices = random.permutation(devices)
@@ -110,7 +110,7 @@ def _mesh(random):
 
 
 def _spec(random, mesh, rank):
-    """Axes of the mesh for `rank` dimensions; some are left out."""
+    """Draws a spec of `rank` dimensions from some of the mesh's axes."""
     parts = [[] for _ in range(rank)]
     for name in random.permutation(mesh.axis_names):
         if rank and random.random() < 0.6:
@@ -254,7 +254,7 @@ def _v1_context(case, v1):
 
 
 def save(seed, root, which):
-    """Saves a case; all processes call it."""
+    """Saves a case. All processes must call it."""
     case = make_case(seed)
     ocp = package(which)
     tree = make_tree(case)
@@ -306,7 +306,7 @@ def _restored(case, path, which):
 
 
 def restore(seed, root, writer, reader):
-    """The problems with what `reader` restores of what `writer` saved."""
+    """Restores with `reader` what `writer` saved; returns the problems."""
     case = make_case(seed)
     tree = _restored(case, path_of(root, writer, seed), reader)["params"]
     problems = []
@@ -345,7 +345,7 @@ def _array_problem(array, got):
 
 
 def compare(seed, root):
-    """The differences in the files of both, except for data."""
+    """Returns the differences between the packages' files, except for data."""
     case = make_case(seed)
     items = [path_of(root, which, seed) / ("state" if case.api == "v1" else "")
              for which in ("orbax", "holdfast")]

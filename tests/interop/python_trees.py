@@ -1,9 +1,9 @@
 """Seeded random trees for holdfast.orbax against real Orbax.
 
-Besides what random_trees draws: jax arrays over 8 devices (single, sharded,
-replicated, both), typed PRNG keys, and storage options of single leaves. The
-interfaces take turns: "pytree", "standard", "v1", and "items", which is v1 with
-a JSON document beside the tree.
+In addition to what random_trees draws, there are jax arrays over 8 devices (on
+one device, sharded, replicated, or both), typed PRNG keys, and storage options
+for single leaves. The interfaces take turns: "pytree", "standard", "v1", and
+"items", which is v1 with a JSON document beside the tree.
 
 Import orbax_tools first: it chooses the platform.
 """
@@ -26,7 +26,7 @@ INTS = ["int8", "int16", "int32", "int64", "uint8", "uint32"]
 
 @dataclasses.dataclass
 class Case:
-    """A tree, how it is saved and how it is asked for."""
+    """A tree, how it is saved, and the target that restores it."""
 
     seed: int
     tree: object
@@ -70,7 +70,7 @@ class Generator(random_trees.Generator):
             self.leaf_count = before
 
     def shape(self):
-        if self.chance(0.06):  # beyond what a database keeps inline
+        if self.chance(0.06):  # too large for a database to store inline
             return tuple(int(n) * 8 for n in self.random.integers(
                 1, 24, size=2))
         rank = int(self.random.integers(0, 4))
@@ -109,7 +109,7 @@ class Generator(random_trees.Generator):
             mesh, jax.sharding.PartitionSpec(*self.spec(shape, mesh)))
 
     def spec(self, shape, mesh):
-        """Axes that divide the dimensions; some are left out."""
+        """Draws axes that divide the dimensions; leaves some axes out."""
         free = list(mesh.axis_names)
         entries = []
         for extent in shape:
@@ -125,14 +125,15 @@ class Generator(random_trees.Generator):
         return entries
 
     def target_leaf(self, leaf):
-        """The leaf to ask for: mostly the same kind, placed elsewhere."""
+        """Draws the target's leaf: mostly of the same kind, placed
+        elsewhere."""
         if isinstance(leaf, jax.Array):
             if self.chance(0.15) and not is_key(leaf):
                 return np.zeros(leaf.shape, leaf.dtype)
             return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype,
                                         sharding=self.sharding(leaf.shape))
         if isinstance(leaf, np.generic):
-            # A scalar comes back as Python's, but as an array from "standard".
+            # Restores return a Python number, but "standard" an array.
             is_number = self.interface != "standard" and leaf.dtype.kind != "c"
             return leaf.item() if is_number else np.asarray(leaf)
         if isinstance(leaf, np.ndarray):
@@ -148,14 +149,14 @@ class Generator(random_trees.Generator):
                                        self.chance(0.2)) else dtype
 
     def storage_of(self, leaf):
-        """Storage options of one leaf, or None."""
+        """Draws the storage options of one leaf, or returns None."""
         if not isinstance(leaf, (np.ndarray, jax.Array)) or is_key(leaf):
             return None
         if self.chance(0.7):
             return None
         name, dtype = leaf.dtype.name, None
         if name in FLOATS and self.chance(0.4):
-            # A cast need not keep the bits of a NaN.
+            # A cast may change the bits of a NaN.
             has_nan = np.isnan(np.asarray(leaf)).any()
             dtype = None if has_nan else self.pick(FLOATS)
         elif name in INTS and self.chance(0.4):
@@ -168,7 +169,7 @@ class Generator(random_trees.Generator):
 
 
 def plain_nans(array):
-    """The array with one kind of NaN: a cast need not keep their bits."""
+    """Returns the array with all NaNs alike: a cast may change their bits."""
     if array.dtype.name not in FLOATS:
         return array
     changed = np.array(array, order="K")
@@ -182,7 +183,8 @@ def is_key(leaf):
 
 
 def make_case(seed):
-    """The case of this seed: interface and layout cycle, the rest is drawn."""
+    """Returns the seed's case. Interfaces and layouts take turns, the rest is
+    random."""
     api = ("pytree", "standard", "v1", "pytree", "v1", "items")[seed % 6]
     use_ocdbt = seed // 6 % 4 != 3
     use_zarr3 = api != "standard" and seed // 6 % 2 == 1
@@ -209,7 +211,8 @@ def describe_sharding(sharding):
 
 
 def canonical(value):
-    """A tree in plain values that compare by content, kinds and placement."""
+    """Returns the tree as plain values that compare by content, kind and
+    placement."""
     if isinstance(value, dict):
         return {str(key): canonical(item) for key, item in value.items()}
     if is_namedtuple(value):

@@ -1,8 +1,8 @@
 """Seeded random restores with transforms.
 
-A case is plain data until `Package` objects make real arguments of it, so that
-real Orbax, holdfast.orbax and the C++ planner get the same request. Keys are
-few, so that rules hit; among the rules are some that cannot work.
+A case is plain data, from which `Package` objects make real arguments, so that
+real Orbax, holdfast.orbax and the C++ planner get the same request. There are
+few different keys, so that rules match. Some of the rules cannot work.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ DTYPES = [None, None, "float32", "bfloat16", "int16"]
 
 @dataclasses.dataclass
 class Rule:
-    """One transform, as data."""
+    """One transform as plain data."""
 
     pattern: str
     original_key: str | None = None
@@ -37,7 +37,7 @@ class Rule:
     value_fn: str | None = None  # a name in VALUE_FNS
     has_multi_value_fn: bool = False
     is_restore: bool = True
-    # (pattern, restore arguments) each; None: not given.
+    # Items are (pattern, restore arguments); None means not given.
     inputs: list | None = None
 
 
@@ -48,7 +48,7 @@ class Case:
     seed: int
     item: object
     rules: list
-    # Flat: path -> (one of RESTORE_TYPES, dtype name); None: not given.
+    # Path -> (one of RESTORE_TYPES, dtype name); None means not given.
     restore_args: dict | None
     default_to_original: bool
 
@@ -67,7 +67,7 @@ VALUE_FNS = {
 
 
 def leaf(random):
-    """A leaf that can be stored."""
+    """Draws a leaf that can be stored."""
     kind = random.integers(6)
     shape = tuple(random.integers(1, 4, random.integers(0, 3)))
     values = random.integers(0, 100, shape)
@@ -80,7 +80,7 @@ def leaf(random):
 
 
 def tree(random, depth=3, make_leaf=leaf):
-    """Dicts and lists, some of them empty."""
+    """Draws a tree of dicts and lists, some of them empty."""
     if depth < 3 and random.random() < 0.45:
         return make_leaf(random)
     if depth < 3 and random.random() < 0.12:
@@ -96,7 +96,7 @@ def tree(random, depth=3, make_leaf=leaf):
 
 
 def flatten(node, path=()):
-    """(path, leaf) pairs; None and empty containers are leaves."""
+    """Yields (path, leaf) pairs; None and empty containers are leaves."""
     if isinstance(node, dict) and node:
         pairs = [(key, node[key]) for key in sorted(node)]
     elif isinstance(node, (list, tuple)) and node:
@@ -113,7 +113,8 @@ def is_empty(node):
 
 
 def nest(pairs):
-    """Nested dicts, or None where a leaf stands in the way."""
+    """Returns nested dicts, or None if one path leads through another's
+    leaf."""
     root = {}
     for path, value in pairs:
         node = root
@@ -143,7 +144,7 @@ class Generator:
         return options[self.random.integers(len(options))]
 
     def key(self):
-        """A key, mostly one that is stored."""
+        """Draws a key, mostly one that is stored."""
         if self.chance(0.9):
             return "/".join(self.pick(self.paths))
         return self.pick(["none", "a/none", "kernel"])
@@ -152,7 +153,8 @@ class Generator:
         return self.pick(RESTORE_TYPES), self.pick(DTYPES)
 
     def item(self):
-        """Stored leaves that were kept, moved or dropped, and new ones."""
+        """Draws an item in which stored leaves are kept, moved or dropped, and
+        new leaves added."""
         pairs = []
         for path in self.paths:
             draw = self.random.random()

@@ -1,7 +1,7 @@
 """Seeded random trees and save options for the tests against real Orbax.
 
-A tree is one that Orbax accepts: unique parameter names, no zero-size arrays,
-and at least one leaf that is not empty.
+Orbax accepts all trees: their parameter names are unique, no array has size
+zero, and at least one leaf is not empty.
 """
 
 import collections
@@ -25,7 +25,7 @@ ODD_KEYS = ["a.b", "a.b.c", "sl/ash", "deep/er/still", "with space", " lead",
             "\u200bzero", "ümlaut.dot", "%41", "a~b", "a~0b", "c:", "{}", "[0]",
             "(1,)", "-", "dot.", "end..", "$x", "*", "?", "#", "a,b", "a=b",
             "None", "true", "é\u0301", "\ud7ff", "\ufffd", "~"]
-# Only where keys are not file names.
+# Keys that cannot be file names; used only in databases.
 DATABASE_KEYS = ["", "back\\slash", ".", "..", ".zarray", "nul\0nul", "x/", "x//y", "k" * 300]
 
 
@@ -39,7 +39,7 @@ class Case:
     zarr: int
     ocdbt: bool
     compression: str  # "planes", "zstd", "fast", "none"
-    chunk_bytes_target: int  # 0: one chunk an array
+    chunk_bytes_target: int  # 0: one chunk per array
 
     def options(self):
         return {"format": self.api, "zarr": self.zarr,
@@ -85,7 +85,8 @@ class Generator:
         return self.pick(ODD_KEYS if odd < 0.35 else PLAIN_KEYS)
 
     def claim(self, path):
-        """True when no other parameter has, or lies below, this name."""
+        """Returns whether the name is free: no other parameter has it, or is
+        below or above it. Reserves a free name."""
         name = ".".join(path)
         for other in self.names:
             if (name == other or name.startswith(other + "/") or
@@ -174,7 +175,7 @@ class Generator:
 
 
 def make_case(seed):
-    """The case of this seed: the layout cycles, the rest is drawn."""
+    """Returns the seed's case. Layouts take turns, the rest is random."""
     random = np.random.default_rng([seed, 1])
     api = "orbax-v1" if seed % 3 == 2 else "orbax"
     ocdbt = seed % 4 in (0, 1)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Single flipped bits in compressed chunks are noticed, by everybody.
+"""Checks that holdfast and Orbax notice single flipped bits in chunks.
 
 usage: run_bitflips.py SAVE_TREES HOLDFAST [--count N] [--seed S]
 
-For each layout, N seeded flips of one bit inside a stored chunk: stock Orbax
-must refuse to restore (at least 199 of 200), and `holdfast verify` must exit 1
-and holdfast's own load must fail, every time. The undamaged checkpoint passes
-all three, so that a checker that always says no fails here.
+For each layout, flips one bit inside a stored chunk, N times with seeded
+choices. Stock Orbax must refuse to restore (at least 199 of 200). `holdfast
+verify` must exit with 1, and holdfast's own load must fail, every time. The
+undamaged checkpoint must pass all three checks.
 """
 
 import argparse
@@ -43,7 +43,7 @@ STOCK_MISSES_MAX = 1  # of 200
 
 
 def make_tree(seed):
-    """Weights, moments and counters: hard and easy to compress."""
+    """Returns weights, moments and counters, which compress well or badly."""
     draw = np.random.default_rng(seed)
     weights = draw.normal(0, 0.02, (160, 128)).astype(np.float32)
     return {
@@ -57,8 +57,8 @@ def make_tree(seed):
 
 
 def chunk_ranges(root, ocdbt):
-    """(file, offset, bytes) of every chunk that is not inside a metadata
-    node, found without holdfast."""
+    """Returns (file, offset, bytes) of every chunk that is not inside a
+    metadata node. Finds the chunks without holdfast."""
     if ocdbt:
         return list(database_ranges(root))
     ranges = []
@@ -88,7 +88,7 @@ def database_ranges(root):
 
 
 def copy_with_flip(source, target, name, byte_index, bit):
-    """A copy that shares every file but the damaged one."""
+    """Makes a copy of hard links, except for the damaged file."""
     shutil.copytree(source, target, copy_function=os.link)
     damaged = bytearray((source / name).read_bytes())
     damaged[byte_index] ^= 1 << bit
@@ -97,7 +97,7 @@ def copy_with_flip(source, target, name, byte_index, bit):
 
 
 class FlipTest:
-    """Counts who noticed, for one layout."""
+    """Counts which tools notice the flips in one layout."""
 
     def __init__(self, driver, holdfast, scratch):
         self.driver, self.holdfast, self.scratch = driver, holdfast, scratch

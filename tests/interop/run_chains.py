@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Chains of deltas under damage and kills, and as stock tools see them.
+"""Tests chains of deltas: damage, kills, and what stock tools read of them.
 
 usage: run_chains.py [--trials N] [--kills N] [--seed S]
 
   stock    stock Orbax restores anchors and materialized steps, and opens deltas
            as arrays of bytes; TensorStore opens one of these arrays
-  damage   N times: in a random chain a random file has a bit flipped, is cut,
-           emptied, removed, or given by that of another step; every step must
-           load as it was saved, or not at all
+  damage   N times: a random file of a random chain gets a flipped bit, is cut,
+           emptied or removed, or is replaced by another step's file; every step
+           must load as it was saved, or not at all
   kills    a process that saves deltas, one after the other, is killed at a
-           random moment; every committed step loads as it was, and the next one
-           can be saved
+           random moment; every committed step must load as it was saved, and
+           the next step must be saved
   behind   a follower that is 100 steps behind catches up
 """
 
@@ -44,7 +44,7 @@ DTYPES = {"w": ml_dtypes.bfloat16, "v": np.float32, "u": np.int64}
 
 
 def state_at(seed: int, step: int) -> dict[str, object]:
-    """Step `step` of the run `seed`: made again wherever it is compared."""
+    """Returns the state of step `step` in the run `seed`."""
     state: dict[str, object] = {"step": step, "name": f"run {seed}"}
     for number, (name, shape) in enumerate(SHAPES.items()):
         dtype = np.dtype(DTYPES[name])
@@ -94,7 +94,7 @@ def check_stock(folder: pathlib.Path) -> None:
 
 
 def damage(root: pathlib.Path, count: int, draw: random.Random) -> str:
-    """One file is not as it was; says what was done."""
+    """Damages one file; returns a description of the damage."""
     files = sorted(path for path in root.rglob("*") if path.is_file())
     path = draw.choice(files)
     content = bytearray(path.read_bytes())

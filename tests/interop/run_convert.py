@@ -22,7 +22,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
                        "golden" / "corpus"))
-# As many as the meshes of the corpus have.
+# The corpus's meshes have eight devices.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 import orbax_tools  # noqa: E402
 from check_convert import REFUSED, options_of  # noqa: E402
@@ -33,20 +33,21 @@ import orbax.checkpoint as ocp  # noqa: E402
 
 
 def restore(path):
-    """The tree that Orbax restores: v1's function where that is what wrote
-    it."""
+    """Returns the tree that Orbax restores, with v1's function if v1 wrote the
+    checkpoint."""
     if (path / "orbax.checkpoint").exists():
         return orbax_tools.restore_v1(path)
     return orbax_tools.restore_v0(path)
 
-# TensorStore refuses directories whose name starts with a backslash and a dot.
+# TensorStore refuses directory names that start with a backslash and a dot.
 UNREADABLE = {"keys_unicode_zarr3_ocdbt"}
-# Saved with other options for replicas than Orbax's defaults.
+# Checkpoints that were not saved with Orbax's default options for replicas.
 OWN_REPLICAS = {"sharded_no_replica_parallel", "sharded_replica_limits"}
 
 
 def without_keys(tree):
-    """Typed PRNG keys as their data and the name of their kind."""
+    """Returns the tree with each typed PRNG key as its data and the name of its
+    kind."""
     def plain(leaf):
         if (isinstance(leaf, jax.Array) and
                 jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)):
@@ -57,7 +58,8 @@ def without_keys(tree):
 
 
 def restorable(path):
-    """One tree at the path itself, and Orbax can read it here."""
+    """Returns the tree if the path is that of a single tree that Orbax can read
+    here, else None."""
     if not ((path / "_METADATA").exists() or
             (path / "state" / "_METADATA").exists()):
         return None
@@ -69,7 +71,7 @@ def restorable(path):
 
 
 def check_convert(holdfast, source, name, target):
-    """A problem, None, or "skipped"."""
+    """Returns a problem, None, or "skipped"."""
     want = restorable(source)
     if want is None or name.split("/")[0] in {*REFUSED, *UNREADABLE}:
         return "skipped"
@@ -99,7 +101,8 @@ def leaves_as_listed(holdfast, path):
 
 
 def mesh_of(path):
-    """--mesh for the one mesh of all arrays of the checkpoint, or None."""
+    """Returns the --mesh option for the mesh that all arrays of the checkpoint
+    share, or None."""
     file = path / "_sharding"
     if not file.exists():
         return None
@@ -114,7 +117,7 @@ def mesh_of(path):
 
 
 def check_reshard(holdfast, source, name, scratch):
-    """Away from the checkpoint's mesh, and back to it."""
+    """Reshards to another mesh and back; returns as `check_convert` does."""
     mesh = mesh_of(source)
     if mesh is None or name.split("/")[0] in OWN_REPLICAS:
         return "skipped"

@@ -1,12 +1,12 @@
-"""Readers that know nothing of checkpoints read random ones: through `holdfast
-serve`, fsspec and zarr.
+"""Tools that do not know checkpoints read them through `holdfast serve`,
+fsspec and zarr.
 
-Each checkpoint is a random tree in a random layout. Its values, through
-safetensors (a download), numpy (npz by ranges), TensorStore (zarr over HTTP,
-and the served OCDBT database), zarr-python, xarray and dask, are compared with
-those of holdfast.load, and the virtual files with what `holdfast convert`
-writes, by sha256. Then hostile requests: none may end the server, or get a byte
-that is not served. Then readers of large answers that hardly read.
+Each checkpoint is a random tree in a random layout. safetensors (a download),
+numpy (npz by ranges), TensorStore (zarr over HTTP, and the served OCDBT
+database), zarr-python, xarray and dask must read the values that holdfast.load
+returns. The virtual files must have the sha256 of what `holdfast convert`
+writes. Then hostile requests are sent: none may end the server, or get a byte
+that is not served. Then many clients request large answers and hardly read.
 
 usage: run_doors.py HOLDFAST [--checkpoints N] [--hostile N] [--seed N]
 """
@@ -74,7 +74,7 @@ class Served:
 
 
 def save_random(seed, folder):
-    """A checkpoint of a random tree."""
+    """Saves the seed's random tree; returns its path."""
     case = random_trees.make_case(seed)
     path = folder / f"c{seed}"
     holdfast.save(
@@ -85,7 +85,7 @@ def save_random(seed, folder):
 
 
 def arrays_of(path):
-    """Arrays as the engine reads them, by name."""
+    """Returns the arrays that the engine reads, by name."""
     with holdfast.open(path) as opened:
         return {name: np.asarray(leaf) for name, leaf in opened.items()
                 if isinstance(leaf, holdfast.StoredArray)}
@@ -107,7 +107,7 @@ def sha256(data):
 
 
 def check_conversions(command, path, base, served, folder):
-    """The virtual files are those of conversions."""
+    """Checks that the virtual files are equal to converted files."""
     for name, kind in (("safetensors/model.safetensors", "safetensors"),
                        ("npz/arrays.npz", "npz")):
         target = folder / ("model." + kind)
@@ -128,7 +128,7 @@ def is_numpys(array):
 
 
 def path_of(name):
-    """The path that the zarr group has for a name, in other words than C++'s."""
+    """Returns the path of a leaf in the zarr group, without the C++ code."""
     own = re.compile(r"(\.{0,2}|\.zgroup|\.zarray|\.zattrs|\.zmetadata)_*")
     parts = []
     for part in name.split("/"):
@@ -139,7 +139,8 @@ def path_of(name):
 
 
 def check_tensors(model, want):
-    """By the format's own words, and by its library where numpy has the dtypes."""
+    """Checks a safetensors file by parsing it, and with the safetensors library
+    if numpy has the dtypes."""
     header_bytes = 8 + int.from_bytes(model[:8], "little")
     header = json.loads(model[8:header_bytes])
     header.pop("__metadata__", None)
@@ -206,7 +207,7 @@ def check_one(seed, command, path, base, served, folder):
 
 
 def random_request(rng, paths):
-    """Bytes that a client might send, few of them a request."""
+    """Returns bytes that a client might send, mostly not a valid request."""
     request = bytearray(
         f"GET {rng.choice(paths)} HTTP/1.1\r\nHost: localhost\r\n"
         f"Range: bytes={rng.randrange(100)}-{rng.randrange(100)}\r\n\r\n"
@@ -248,7 +249,7 @@ def check_hostile(served, names, count, seed):
                 while piece := client.recv(1 << 16):
                     answer += piece
             except OSError:
-                continue  # it would not read all of that
+                continue  # the server closed before it read everything
         if SECRET.encode() in answer or b"root:" in answer:
             raise AssertionError(f"request {i} got out of the checkpoint")
     if served.whole(paths[-1]) != good or served.process.poll() is not None:
@@ -256,7 +257,7 @@ def check_hostile(served, names, count, seed):
 
 
 def memory_bytes(process):
-    """The most that the process has had."""
+    """Returns the peak of the process's memory, in bytes."""
     text = pathlib.Path(f"/proc/{process.pid}/status").read_text("ascii")
     return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", text)[1])
 
@@ -271,8 +272,9 @@ def connection_count(process):
 
 
 def check_slow_readers(command, folder, count=200):
-    """Clients that read nothing, or little, of large answers cost little, keep
-    nobody waiting, and are gone after the bound of 30 s for each piece."""
+    """Checks clients that read little or nothing of large answers: they cost
+    little memory, do not delay others, and are disconnected after the limit of
+    30 s for each piece."""
     large_bytes = 64 << 20
     path = folder / "large"
     holdfast.save(path, {"w": np.zeros(large_bytes, np.int8)}, durable=False)
@@ -293,7 +295,7 @@ def check_slow_readers(command, folder, count=200):
         if served.get(model, Range="bytes=8-99")[0] != 206:
             raise AssertionError("slow readers keep others out")
         waited = time.monotonic() - begun
-        # A piece each, twice.
+        # The server may hold two pieces for each client.
         grown = memory_bytes(served.process) - before
         if grown > count * (512 << 10):
             raise AssertionError(f"{count} slow readers cost {grown} bytes")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tools of other formats read what `holdfast convert` writes; and back.
+"""Other formats' tools read what `holdfast convert` writes, and the reverse.
 
 usage: run_foreign.py HOLDFAST [--trees N] [--seed S] [--keep DIR]
                        [--megatron PYTHON]
@@ -9,11 +9,11 @@ usage: run_foreign.py HOLDFAST [--trees N] [--seed S] [--keep DIR]
 Random trees with arrays of all dtypes are saved, and converted to every format.
 safetensors (its numpy and torch readers), numpy.load,
 torch.distributed.checkpoint, Megatron's torch_dist loader and stock Orbax must
-read the same bits; `holdfast digest` must say the same of all of them; and
-converted back, Orbax must restore what was saved. Then these tools write, and
-`holdfast digest` and `convert` must read what they had. Tools that are not
-installed are left out, and named. Prints each difference with its seed; exit
-status 1 on any.
+read the same bits, and `holdfast digest` must print the same for all formats.
+After a conversion back, Orbax must restore what was saved. Then these tools
+write, and `holdfast digest` and `convert` must read the same values. Tools that
+are not installed are named and left out. Prints each difference with its seed;
+exit status 1 on any.
 """
 
 import argparse
@@ -39,7 +39,7 @@ import holdfast  # noqa: E402
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 HAS_SAFETENSORS = importlib.util.find_spec("safetensors") is not None
 
-# Dtypes that each tool has of its own; others must have the same bits.
+# The dtypes that each tool has. Arrays of other dtypes must have the same bits.
 SAFETENSORS_NUMPY = {
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
     "uint64", "float16", "float32", "float64", "complex64"}
@@ -47,14 +47,15 @@ TORCH = set(trees.NATIVE) | {
     "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
     "float8_e5m2fnuz"}
 SAFETENSORS_TORCH = TORCH - {"complex128"}
-# As what torch sees them where numpy has no dtype of their own.
+# The numpy dtypes through which torch tensors are made, for dtypes that numpy
+# does not have.
 CARRIERS = {"bfloat16": "int16", "float8_e4m3fn": "uint8",
             "float8_e4m3fnuz": "uint8", "float8_e5m2": "uint8",
             "float8_e5m2fnuz": "uint8"}
 
 
 class Difference(Exception):
-    """Something is not as it must be."""
+    """A check has failed."""
 
 
 def check(problem):
@@ -99,7 +100,7 @@ class Holdfast:
         self.run("convert", "--quiet", source, target, "--to", to, *options)
 
     def digests(self, path):
-        """sha256 by name."""
+        """Returns {name: sha256}."""
         leaves = json.loads(self.run("digest", "--json", path))["leaves"]
         return {leaf["name"]: leaf["sha256"] for leaf in leaves}
 
@@ -152,7 +153,7 @@ def read_dcp(path):
 
 
 class Megatron:
-    """megatron_dist.py, in the Python that has Megatron Core."""
+    """Runs megatron_dist.py in the Python that has Megatron Core."""
 
     def __init__(self, python, folder):
         self._python = python
@@ -182,7 +183,8 @@ class Megatron:
 
 
 def readers(to, folder, megatron):
-    """(name, read, dtypes of its own) of the tools for a format."""
+    """Returns (name, read, the tool's dtypes) for each tool that reads a
+    format."""
     found = []
     if to == "safetensors" and HAS_SAFETENSORS:
         found.append(("safetensors.numpy", read_safetensors_numpy,
@@ -200,7 +202,8 @@ def readers(to, folder, megatron):
 
 
 def numpy_reads(error):
-    """safetensors' numpy reader refuses dtypes that numpy lacks."""
+    """Whether the error is not about a dtype: safetensors' numpy reader refuses
+    dtypes that numpy does not have."""
     return not isinstance(error, (TypeError, AttributeError, KeyError))
 
 
@@ -216,7 +219,7 @@ TARGETS = [
 
 
 def check_written(holdfast_tool, seed, folder, megatron):
-    """A tree of ours, in every format and back."""
+    """Checks a tree that holdfast saves, in every format and back."""
     tree = trees.random_tree(seed)
     source = folder / "source"
     holdfast.save(source, tree)
@@ -255,8 +258,8 @@ def flat_tree(seed, dtypes):
 
 
 def check_read(holdfast_tool, path, want, what):
-    """Checks what another tool has written: digests, values, and through
-    Orbax."""
+    """Checks the digests and values of what another tool has written, and what
+    Orbax restores after a conversion."""
     digests = holdfast_tool.digests(path)
     for name, array in want.items():
         if name not in digests:

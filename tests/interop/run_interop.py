@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random trees between holdfast and real Orbax and TensorStore, both ways.
+"""Exchanges random trees between holdfast and real Orbax and TensorStore.
 
 usage: run_interop.py SAVE_TREES [--count N] [--seed S] [--keep DIR]
 
@@ -20,11 +20,11 @@ import tree_lines
 
 
 class Failure(Exception):
-    """One check did not hold."""
+    """A check has failed."""
 
 
 class CaseTest(seeded_runs.FileChecks):
-    """The checks of one case; each raises Failure when it does not hold."""
+    """The checks of one case. A check that fails raises Failure."""
 
     def __init__(self, case, driver, scratch):
         self.case, self.driver, self.scratch = case, driver, scratch
@@ -32,7 +32,7 @@ class CaseTest(seeded_runs.FileChecks):
         self.theirs = scratch / f"theirs-{case.seed}"
 
     def run(self):
-        """Saves with both; the failed checks, as text."""
+        """Saves with both packages; returns the failed checks as strings."""
         case = self.case
         tools.save(case.tree, self.theirs, api=case.api, zarr=case.zarr,
                    ocdbt=case.ocdbt, compressed=case.compression != "none")
@@ -94,7 +94,8 @@ class CaseTest(seeded_runs.FileChecks):
             self.same("metadata()", want, got)
 
     def check_files(self):
-        """Bytes equal to Orbax's, for the layout that Orbax would choose."""
+        """Checks that files are equal to Orbax's, in the layout that Orbax
+        chooses."""
         case, ours = self.case, self.ours
         options = dict(case.options(), chunk=0)
         if case.compression in ("fast", "planes"):
@@ -117,7 +118,8 @@ class CaseTest(seeded_runs.FileChecks):
 
 
 def describe_metadata(tree):
-    """Type, shape, dtype and sharding of each leaf of a metadata tree."""
+    """Returns type, shape, dtype and sharding of each leaf of a metadata
+    tree."""
     if isinstance(tree, dict):
         return {key: describe_metadata(value) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)) and tree:

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Kills programs that save, at random times, and looks at what is left.
+"""Kills programs at random moments of a save, and checks what is left.
 
 usage: run_kills.py [--kills N] [--seed S] [--ways WAY,...] [--dir SCRATCH]
 
-A victim saves step after step into a root until it gets SIGKILL: by
-holdfast.save, by the same as safetensors, too, as a view of a raw checkpoint
-that lies elsewhere, by holdfast.orbax's PyTreeCheckpointer, by its
-AsyncCheckpointer, or by its CheckpointManager with max_to_keep. Then holdfast
-and stock Orbax must agree on the newest step; it must be the last that the
-victim was told of, or a later one; both must restore every bit of it; and the
-next victim goes on in the same root. Prints what is wrong; exit status 1 on
-any.
+A victim saves step after step into a root until it gets SIGKILL. It saves with
+holdfast.save, with also="safetensors", as a view of a raw checkpoint elsewhere,
+or with holdfast.orbax's PyTreeCheckpointer, AsyncCheckpointer or
+CheckpointManager (max_to_keep). Then holdfast and stock Orbax must agree on the
+newest step, which must be the last step whose save returned in the victim, or a
+later one. Both must restore every bit of it. The next victim continues in the
+same root. Prints what is wrong; exit status 1 on any.
 
 Victims are forked from a process that has imported holdfast and no jax, so
 that a kill costs milliseconds.
@@ -45,7 +44,7 @@ def make_tree(step):
 
 
 def differs(restored, step):
-    """Names of leaves of a step that are not what was saved."""
+    """Returns the names of the leaves that are not what was saved."""
     import numpy as np
 
     want = make_tree(step)
@@ -58,8 +57,8 @@ def differs(restored, step):
     ]
 
 
-# The programs of the victims. Each gives a function that saves a step, and one
-# that waits until all of them are safe.
+# The victims' programs. Each has a function that saves a step, and a function
+# that waits until all steps are durable.
 
 
 def _open_saver(way, root):
@@ -92,7 +91,7 @@ def _open_saver(way, root):
 
 
 def sources_of(root):
-    """Where a root's views have what they refer to."""
+    """Returns the directory of the checkpoints that a root's views refer to."""
     return root.with_name(root.name + ".sources")
 
 
@@ -105,7 +104,7 @@ def _save_view(root, step, tree):
 
 
 def run_victim(way, root, progress):
-    """Saves until it is killed; `progress` gets each step that is safe."""
+    """Saves until killed; writes each durable step to the file `progress`."""
     first = max(committed_steps(root), default=0) + 1
     save, wait = _open_saver(way, root)
     log = os.open(progress, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -118,7 +117,7 @@ def run_victim(way, root, progress):
 
 
 class Server:
-    """Forks victims, and tells how they end."""
+    """Forks victims, and returns how they end."""
 
     def __init__(self):
         ask_read, self._ask = os.pipe()
@@ -162,7 +161,7 @@ class Server:
                            "progress": str(progress)})
 
     def wait(self, pid):
-        """The status that waitpid gives."""
+        """Waits for a victim; returns the status from waitpid."""
         return self._call({"wait": pid})
 
     def close(self):
@@ -198,7 +197,7 @@ def load_with_orbax(ocp, way, root, step):
 
 
 def check_root(ocp, way, root, last_told):
-    """The problems of the root: texts."""
+    """Returns the problems with the root, as strings."""
     ours = committed_steps(root)
     theirs = sorted(ocp.utils.checkpoint_steps(root)) if root.exists() else []
     problems = []
@@ -222,7 +221,7 @@ def last_told_step(progress):
 
 
 def kill_once(server, ocp, way, scratch, delay):
-    """The problems after a victim of one way is killed: texts."""
+    """Kills a victim that saves in one way; returns the problems as strings."""
     root, progress = scratch / way, scratch / f"{way}.progress"
     root.mkdir(exist_ok=True)
     told_before = last_told_step(progress)
@@ -236,7 +235,7 @@ def kill_once(server, ocp, way, scratch, delay):
     problems = check_root(ocp, way, root, told)
     if told < told_before:
         problems.append(f"the run went back from {told_before} to {told}")
-    # Only the newest are looked at again.
+    # Removes older steps: only the newest are checked again.
     if way != "manager":
         for step in sorted(committed_steps(root))[:-KEPT_STEPS]:
             shutil.rmtree(root / str(step))

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs that real Orbax and holdfast's C++ CheckpointManager save in turns.
+"""Real Orbax and holdfast's C++ CheckpointManager take turns in saving a run.
 
 usage: run_managers.py --driver MANAGER_STEPS
 
-A run of 20 steps goes on under the other manager every few steps, with
-pruning, and must come to the same as a run by only real Orbax: after each
-part the same directories on disk, steps, best step and values. Prints each
-difference and a line with the counts; exit status 1 on any difference.
+The other manager takes over every few steps of a run of 20 steps, with pruning.
+After each part, the directories on disk, steps, best step and values must be
+the same as in a run by only real Orbax. Prints each difference and a line with
+the counts; exit status 1 on any difference.
 """
 
-# The platform is chosen before jax is imported.
+# The platform must be chosen before jax is imported.
 # ruff: noqa: E402, I001
 
 import argparse
@@ -31,12 +31,12 @@ OPTIONS = [(3, 0, "none", ""), (2, 5, "none", "ckpt"), (2, 0, "min", ""),
 
 
 def loss(step):
-    """As manager_steps.cc has it."""
+    """Returns the step's loss, like LossOf in manager_steps.cc."""
     return step * 37 % 11 / 2
 
 
 def train_stock(root, first, count, options):
-    """A part of a run by real Orbax: steps, the best, and `w`."""
+    """Runs a part with real Orbax; returns the steps, the best, and `w`."""
     max_to_keep, keep_period, best_mode, prefix = options
     arguments = {}
     if best_mode != "none":
@@ -61,7 +61,7 @@ def train_stock(root, first, count, options):
 
 
 def train_ours(driver, root, first, count, options):
-    """The same by holdfast."""
+    """Runs a part with holdfast; returns the same."""
     ran = subprocess.run(
         [driver, str(root), str(first), str(count), *map(str, options)],
         capture_output=True, text=True, check=False)
@@ -71,13 +71,14 @@ def train_ours(driver, root, first, count, options):
 
 
 def directories(root):
-    """Steps on disk."""
+    """Returns the names of the steps on disk."""
     return sorted(path.name for path in root.iterdir()
                   if not path.name.startswith("."))
 
 
 def compare(driver, scratch, options, first_is_ours):
-    """Differences of a mixed run from one by only real Orbax."""
+    """Returns the differences between a mixed run and a run by only real
+    Orbax."""
     mixed, alone = scratch / "mixed", scratch / "alone"
     turns = itertools.cycle([first_is_ours, not first_is_ours])
     differences = []

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Megatron Core and zarr-python read what holdfast.megatron saves, and it reads
-what they save.
+"""holdfast.megatron, Megatron Core and zarr-python read each other's files.
 
 usage: run_megatron.py --peer-python PYTHON [--cases N] [--seed N]
 
-PYTHON has what requirements-megatron.txt names. Random sharded state dicts (all
-dtypes, grids, prepended axes, flattened ranges, replicas, objects) are saved by
-one side, on some ranks, and loaded by the other on other grids; every value must
-be that of the formula, and the files of both sides the same bytes. Exit status 1
-when something differs.
+PYTHON has the packages of requirements-megatron.txt. One side saves random
+sharded state dicts (all dtypes, grids, prepended axes, flattened ranges,
+replicas, objects) with some ranks, and the other loads them on other grids.
+Every value must be that of the formula, and both sides must write the same
+bytes. Exit status 1 when something differs.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ DTYPES = (
 ).split()
 Entry = dict[str, Any]
 
-# Run by the peer: the sha256 of each array, read by zarr-python.
+# The peer runs this program, which reads each array with zarr-python and prints
+# its sha256.
 ZARR_PROGRAM = """
 import hashlib, json, sys
 import ml_dtypes, numpy as np, zarr
@@ -46,7 +46,7 @@ print(json.dumps({key: hashlib.sha256(np.ascontiguousarray(
 
 
 class Case:
-    """A tree of global tensors, and two ways to cut it."""
+    """A tree of global tensors, and two ways to cut it into shards."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -98,7 +98,7 @@ class Case:
         is_flat: bool,
         ranks: list[list[Entry]],
     ) -> None:
-        """The shards of a random grid, spread over the ranks."""
+        """Cuts a tensor by a random grid, and spreads the shards over ranks."""
         shape = self.tensors[key]["global_shape"]
         grid = [
             n if axis < prepended else self.rng.choice(divisors(n))
@@ -171,7 +171,7 @@ class Case:
         }
 
     def wanted(self, entries: list[Entry]) -> list[Any]:
-        """The results that a rank must get."""
+        """Returns the results that a rank must get."""
         rows = []
         for entry in entries:
             row: dict[str, Any] = {"path": entry["path"]}
@@ -283,7 +283,8 @@ class Test:
 
 
 def contents(directory: pathlib.Path) -> dict[str, Any]:
-    """By file, its bytes; torch's files are not canonical, locks ours lacks."""
+    """Returns {file: bytes}; "torch" for torch's files, whose bytes may differ.
+    Leaves out locks, which holdfast does not make."""
     return {
         name: "torch"
         if name.endswith(".pt")

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Random pairs of save options and a restore, in holdfast.orbax and Orbax.
+"""Compares holdfast.orbax and Orbax on random save options and restores.
 
 usage: run_option_pairs.py [--pairs N] [--seed S] [--keep DIR]
 
-For each seeded pair both save the tree: equal files (OCDBT keys and array
-metadata included), equal metadata(), or errors of one class. Then each
-restores both checkpoints as the pair asks: equal values, types, dtypes,
-shardings and containers, or errors of one class, with the same text where the
-text is Orbax's own. Prints each difference with its seed and the command that
-repeats it; exit status 1 on any.
+For each seeded pair, both packages save the tree. Files (with OCDBT keys and
+array metadata) and metadata() must be equal, or the errors must have the same
+class. Then each package restores both checkpoints as the pair asks. Values,
+types, dtypes, shardings and containers must be equal, or the errors must have
+the same class, and the same message if it is Orbax's own. Prints each
+difference with its seed and the command that repeats it; exit status 1 on any.
 """
 
-# The platform and the devices are chosen before jax is imported.
+# The platform and the devices must be chosen before jax is imported.
 # ruff: noqa: E402, I001
 
 import os
@@ -31,7 +31,7 @@ REAL, OURS = interop.REAL, interop.OURS
 
 
 def attempt(call, *args):
-    """(canonical result, None) or (None, the error)."""
+    """Makes a call; returns (canonical result, None) or (None, error)."""
     try:
         return comparable(python_trees.canonical(call(*args))), None
     except Exception as error:  # compared as an outcome
@@ -39,7 +39,7 @@ def attempt(call, *args):
 
 
 def comparable(value):
-    """A canonical tree, a package's own objects as text."""
+    """Returns a canonical tree with a package's own objects as strings."""
     if isinstance(value, dict):
         return {key: comparable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -48,12 +48,12 @@ def comparable(value):
 
 
 def difference(want, got, *paths):
-    """Text of the first difference of two outcomes, or None.
+    """Returns the first difference between two outcomes, or None.
 
     Args:
-        want: Orbax's outcome, of `attempt`.
-        got: the other.
-        paths: names that texts may have where the other has another.
+        want: Orbax's outcome, from `attempt`.
+        got: holdfast's outcome.
+        paths: file names that may differ in messages.
     """
     (value, error), (got_value, got_error) = want, got
     if error is None and got_error is None:
@@ -119,15 +119,15 @@ class PairTest(interop.CaseTest):
                 (OURS, self.ours, "holdfast of its own")):
             got = attempt(self.case.ask, ocp, path)
             found = difference(want, got, *paths)
-            # When two things are wrong, each package names the one it meets
-            # first.
+            # If several things are wrong, each package names the one that it
+            # finds first.
             if self.case.wound and found and found.startswith("text "):
                 continue
             self.note(f"restore: {name}", found)
 
 
 def containers(tree):
-    """The types of the containers, by name."""
+    """Returns the tree with the name of each container's type."""
     if isinstance(tree, dict):
         return {key: containers(value) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):
@@ -148,5 +148,5 @@ def main():
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    # Orbax's threads of failed reads would keep the interpreter from ending.
+    # Threads that Orbax leaves after failed reads would block a normal exit.
     os._exit(status)

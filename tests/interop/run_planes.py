@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Checkpoints of byte planes are read by the stock tools, bit for bit.
+"""Checks that stock tools read checkpoints with byte planes, bit for bit.
 
 usage: run_planes.py SAVE_TREES [--flips N]
 
-1. Every element type × zarr 2 and 3 × database or directories × one chunk or
-   several: stock Orbax (v0, v1) and TensorStore read each array, and zarr-python
-   those in directories whose element type it knows.
-2. Every stored stream is decoded by numcodecs (c-blosc) and by python-blosc2.
-3. TensorStore notices, among N flipped bits in the chunks of each zarr version,
-   all that change an element.
+1. For every element type, zarr 2 and 3, database or directories, and one chunk
+   or several: stock Orbax (v0, v1) and TensorStore read each array. zarr-python
+   reads the arrays in directories whose element type it supports.
+2. numcodecs (c-blosc) and python-blosc2 decode every stored stream.
+3. TensorStore notices every one of N flipped bits in the chunks of each zarr
+   version that changes an element.
 """
 
 import argparse
@@ -37,8 +37,8 @@ ITEM_BYTES_MIN = 2  # smaller elements have no planes
 
 
 def make_arrays(seed):
-    """One array of noise for each element type, and what compresses in other
-    ways: zeros, half zeros, equal rows, a ramp."""
+    """Returns an array of noise for each element type, and arrays that compress
+    better: zeros, half zeros, equal rows, a ramp."""
     draw = np.random.default_rng(seed)
     arrays = {}
     for dtype in DTYPES:
@@ -61,14 +61,14 @@ def make_arrays(seed):
 
 
 def same(want, got):
-    """Equal shape, element type and bits."""
+    """Whether shape, element type and bits are equal."""
     got = np.asarray(got)
     return (want.shape == got.shape and want.dtype == got.dtype and
             want.tobytes() == got.tobytes())
 
 
 class Planes:
-    """The checks, on checkpoints that the engine has written."""
+    """Checks checkpoints that the engine has written."""
 
     def __init__(self, driver, scratch):
         self.driver, self.scratch = driver, scratch
@@ -115,14 +115,14 @@ class Planes:
         self.expect("zarr-python", same(want, array[...]), label)
 
     def check_streams(self, directory, want, label):
-        """The chunks as they lie, without any reader of zarr."""
+        """Decodes the stored chunks without a zarr reader."""
         if want.dtype.itemsize < ITEM_BYTES_MIN or want.nbytes < 4096:
             return
         for path in sorted(directory.iterdir()):
             if path.name.startswith("."):
                 continue
             stream = path.read_bytes()
-            # The first word of a zstd frame would say that it is not a
+            # A zstd frame, recognized by its first word, is not a blosc
             # container.
             if stream[:4] == b"\x28\xb5\x2f\xfd":
                 continue

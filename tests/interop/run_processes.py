@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Saves of 2 and 4 real processes, by Orbax and by holdfast.orbax.
+"""Compares saves by 2 and 4 real processes in Orbax and holdfast.orbax.
 
 usage: run_processes.py [--cases N] [--seed S] [--keep DIR] [--kills N]
 
 For each random case (mesh, partition specs, options; half of them with 2
-processes, half with 4) both save the same tree: equal `_METADATA`, `_sharding`,
-`array_metadatas`, array metadata and chunk keys. Then each restores both
-checkpoints on another mesh, value for value. So they do where each process has
-a directory of its own. Four processes restore a view of safetensors, and what
-they have saved so that it is safetensors, too. Then 1, 2 and 4 processes restore
-the golden checkpoints that 2 and 3 processes wrote. Prints what differs, with
-its seed; exit status 1 on any.
+processes, half with 4), both packages save the same tree. `_METADATA`,
+`_sharding`, `array_metadatas`, array metadata and chunk keys must be equal.
+Then each restores both checkpoints on another mesh; all values must be equal.
+The same holds if each process has its own directory. Four processes restore a
+view of safetensors, and a checkpoint that they have saved with
+also="safetensors". Then 1, 2 and 4 processes restore the golden checkpoints
+that 2 and 3 processes wrote. Prints what differs, with its seed; exit status 1
+on any.
 
-With --kills a process is killed at a random time of each of N saves: earlier
-checkpoints restore, nothing half-written is seen, the next save succeeds.
+With --kills, one process is killed at a random moment of each of N saves.
+Earlier checkpoints must restore, no half-written checkpoint may be visible, and
+the next save must succeed.
 """
 
 import argparse
@@ -38,7 +40,7 @@ import view_cases  # noqa: E402
 WRITERS = ("orbax", "holdfast")
 LOCAL_CASES = 4
 VIEWS = 6
-# Recorded by several processes: case, and the item in it.
+# Golden checkpoints that several processes wrote: (case, item in it).
 RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
             ("mp2_v1", "ckpt/state"), ("mp3_zarr2_ocdbt", "ckpt"),
             ("mp3_replica_separate_zarr3", "ckpt"),
@@ -46,7 +48,7 @@ RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
 
 
 def run_case(job, seed, root):
-    """The problems of a case: texts."""
+    """Runs a case; returns the problems as strings."""
     problems = []
     for which in WRITERS:
         problems += _errors(f"{which} saves", job.call(
@@ -75,7 +77,7 @@ def _errors(what, outcomes):
 
 
 def run_cases(processes, seeds, root, keep):
-    """Prints what differs; how many cases were alike."""
+    """Prints what differs; returns the number of cases without differences."""
     good = 0
     with Job(processes, modules=HERE,
              environment={"JAX_ENABLE_X64": "1",
@@ -93,8 +95,8 @@ def run_cases(processes, seeds, root, keep):
 
 
 def run_local(scratch):
-    """Prints the differences where each process saves by itself; how many
-    alike."""
+    """Runs the cases in which each process has its own directory. Prints the
+    differences; returns the number of cases without differences."""
     good = 0
     with Job(2, modules=HERE) as job:
         for use_ocdbt, use_zarr3 in itertools.product((True, False), repeat=2):
@@ -122,7 +124,8 @@ def run_local(scratch):
 
 
 def run_views(scratch):
-    """Prints what Orbax and holdfast restore wrongly; how many are right."""
+    """Prints what Orbax and holdfast restore wrongly; returns the number of
+    correct restores."""
     good = 0
     root = f"{scratch}/views"
     view_cases.make(root)
@@ -144,7 +147,8 @@ def run_views(scratch):
 
 
 def run_recorded(processes, corpus):
-    """Prints what is restored wrongly; how many checkpoints are right."""
+    """Prints what is restored wrongly; returns the number of checkpoints that
+    are restored correctly."""
     good = 0
     with Job(processes, modules=ROOT / "python/tests/orbax") as job:
         for case, item in RECORDED:
@@ -162,10 +166,11 @@ def run_recorded(processes, corpus):
 
 
 def run_kills(count, seed, scratch):
-    """Kills a process at random times of a save; how often all was well.
+    """Kills a process at a random moment of each save; returns the number of
+    kills without problems.
 
-    The step before must restore, no half of one may be seen, and the next save
-    to the same place must succeed.
+    The step before must restore, no half-written step may be visible, and the
+    next save to the same path must succeed.
     """
     random = np.random.default_rng(seed)
     root = pathlib.Path(scratch)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Asks `holdfast prove-crash` of real programs what a power loss could cost.
+"""Runs `holdfast prove-crash` on real programs.
 
 usage: run_prove.py HOLDFAST
 
-It must find the syncs that stock Orbax, torch, safetensors and numpy leave out,
-and those that are left out of ours (one by one by --without-sync, all by
-durable=False); and nothing in saves, managers, overwrites, conversions, deltas
-and background saves of holdfast. Prints what is wrong; exit status 1 on any.
+It must find the syncs that stock Orbax, torch, safetensors and numpy do not
+make, and the syncs that a test leaves out of holdfast's saves (one by one with
+--without-sync, all with durable=False). It must find nothing in holdfast's
+saves, managers, overwrites, conversions, deltas and background saves. Prints
+what is wrong; exit status 1 on any.
 """
 
 import json
@@ -23,7 +24,8 @@ def tree(step):
     rng = np.random.default_rng(step)
     return {"w": rng.standard_normal((64, 64)), "step": np.asarray(step)}
 """
-# Programs whose saves must last, and what is there at the end.
+# Programs whose saves must be durable, and the checkpoints that exist at the
+# end.
 OURS = {
     "overwrite": (["."], """
 for step in range(3):
@@ -66,7 +68,7 @@ for step in range(3):
     holdfast.save(f"{root}/{step}", tree(step), durable=False)
     holdfast.crash_mark(f"saved {step}")
 """
-# (problem, path of a missing sync) of what each library leaves out.
+# (problem, path) of each sync that a library does not make.
 PEERS = {
     "orbax": {("lost", "."), ("damaged", "STEP/default/_METADATA"),
               ("damaged", "STEP")},
@@ -75,7 +77,7 @@ PEERS = {
     "safetensors": {("lost", "."), ("damaged", "STEP")},
     "numpy": {("lost", "."), ("damaged", "STEP"), ("damaged", None)},
 }
-# A glob over our syncs, and what their absence costs.
+# A glob of holdfast's syncs, and the problem without them.
 SYNCS = {
     ".": ("lost", "."),
     "*/_METADATA": ("damaged", "STEP/_METADATA"),

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""The same bad calls to real Orbax and to holdfast.orbax.
+"""Makes the same bad calls to real Orbax and to holdfast.orbax.
 
 usage: run_python_errors.py [--only NAME,...] [--real]
 
-Each call must end as Orbax's does: with an exception of the same class or of
-a subclass (or with none), with the destination written or not, and with the same
-text where it is Orbax's own; in v1, whose texts are in the causes, these as well.
-holdfast leaves nothing else behind. Prints the table; exit status 1 on any
-difference. --real shows only Orbax's side.
+Each call must end as in Orbax: with an exception of the same class or of a
+subclass (or without one), with the destination written or not, and with the
+same message if it is Orbax's own. In v1, whose messages are in the causes, the
+causes' messages are compared as well. holdfast must leave nothing else behind.
+Prints the table; exit status 1 on any difference. --real shows only Orbax's
+results.
 """
 
-# The platform and the devices are chosen before jax is imported.
+# The platform and the devices must be chosen before jax is imported.
 # ruff: noqa: E402, I001
 
 import argparse
@@ -42,7 +43,7 @@ MODULES = (bad_calls_v1, bad_calls_pytree, bad_calls_pytree_restore,
 
 
 class Package:
-    """One implementation, and where its calls may write."""
+    """One implementation, and the directory that its calls may write to."""
 
     def __init__(self, ocp, root):
         self.ocp, self.v1 = ocp, ocp.v1
@@ -50,14 +51,14 @@ class Package:
         self.np, self.jnp, self.jax = np, jnp, jax
 
     def save_good(self):
-        """The good checkpoints that the calls read."""
+        """Saves the good checkpoints that the calls read."""
         self.ocp.PyTreeCheckpointer().save(self.root / "v0", GOOD_TREE())
         with self.ocp.StandardCheckpointer() as checkpointer:
             checkpointer.save(self.root / "standard", standard_tree())
         self.v1.save(self.root / "v1", GOOD_TREE())
 
     def prepare(self, good):
-        """Copies of good checkpoints, and a place to write."""
+        """Copies the good checkpoints, and prepares a place to write."""
         shutil.copytree(good, self.root, dirs_exist_ok=True)
         os.chdir(self.root)
         (self.root / "empty").mkdir()
@@ -71,13 +72,13 @@ class Outcome:
     """How a call ended."""
 
     error: Exception | None
-    committed: bool  # the destination is there
-    litter: list  # what else is there and was not before
+    committed: bool  # the destination exists
+    litter: list  # other files that the call has left
     root: pathlib.Path
 
 
 def outcome(package, call):
-    """Runs the call and looks at the error and the disk."""
+    """Makes the call; returns its error and its effect on the disk."""
     error = None
     before = names_below(package.root)
     try:
@@ -115,7 +116,8 @@ class Runner:
 
 
 def public_base(error):
-    """The class of an exception, or its nearest base that users can name."""
+    """Returns the class of an exception, or its nearest base class that users
+    can name."""
     if error is None:
         return None
     for kind in type(error).__mro__:
@@ -125,17 +127,17 @@ def public_base(error):
     return "Exception"
 
 
-# Calls whose text is ours on purpose.
+# Calls for which holdfast has another message on purpose.
 OTHER_TEXT = (
     "save_relative_path",  # refused before there is a temporary directory
     "lost_jax_parameter_chunk",  # damage names the leaf and the file
-    "restore_metadata_lost",  # the checksums tell a lost file from none
+    "restore_metadata_lost",  # the checksums show that the file existed
     "v1_save_relative",  # refused as a whole, not by its item
     "v1_load_items_structure",  # names the registry by its class
-    # The text lists the types that are known: jax's once jax is asked for.
+    # The message lists the known types: those of jax only once jax is used.
     "v1_load_opaque_leaf", "v1_load_opaque_type", "v1_load_complex_leaf",
 )
-# Calls that Orbax takes and holdfast refuses on purpose.
+# Calls that Orbax accepts and holdfast refuses on purpose.
 STRICTER = (
     "save_collision_with_string",  # one of two leaves would be lost
     "save_metadata_list",  # documented as a dictionary
@@ -145,7 +147,7 @@ ORBAX_CLASSES = ("InvalidLayoutError", "UnregisteredTypeError", "NoEntryError")
 
 
 def agrees(name, want, got):
-    """True when code that handles `want` also handles `got`."""
+    """Whether code that handles `want` also handles `got`."""
     if want is None or got is None:
         return want is got
     if name in ANY_ERROR:
@@ -155,7 +157,8 @@ def agrees(name, want, got):
 
 
 def comes_later(error):
-    """True for what holdfast.orbax says it does not have yet."""
+    """Whether the error says that holdfast.orbax does not support the call
+    yet."""
     return (isinstance(error, NotImplementedError) and
             str(error).endswith("is not part of this release yet"))
 
@@ -167,7 +170,7 @@ def text_of(error):
 
 
 def problems_of(name, want, got):
-    """The problems with holdfast's outcome, as texts."""
+    """Returns the problems with holdfast's outcome, as strings."""
     if comes_later(got.error) and want.committed == got.committed:
         return []
     if name in STRICTER and got.error is not None and not got.litter:
@@ -212,7 +215,7 @@ def main():
 
 
 def check(name, call, real, mine):
-    """Runs one call against both packages; prints and tells how it went."""
+    """Makes one call to both packages; prints and returns the result."""
     want = real.run(call)
     got = mine.run(call) if mine else want
     problems = problems_of(name, want, got) if mine else []
@@ -233,5 +236,5 @@ def all_calls():
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    # Orbax's threads of failed saves would keep the interpreter from ending.
+    # Threads that Orbax leaves after failed saves would block a normal exit.
     os._exit(status)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Random trees between holdfast.orbax and real Orbax, both ways.
+"""Exchanges random trees between holdfast.orbax and real Orbax.
 
 usage: run_python_interop.py [--trees N] [--seed S] [--keep DIR]
 
-For each seeded tree, saved by both with the same calls and options: each
-restores the other's checkpoint as it restores its own, with and without a
-target (other shardings, other kinds), metadata() agrees, and the files that
-both write are equal byte for byte, OCDBT keys and array metadata included.
-Prints each difference with its seed and a line with the counts; exit status 1
-on any difference.
+Both packages save each seeded tree, with the same calls and options. Each must
+restore the other's checkpoint as it restores its own, with and without a target
+(other shardings, other kinds). metadata() must agree, and the files that both
+write must be equal byte for byte, as must OCDBT keys and array metadata. Prints
+each difference with its seed and a line with the counts; exit status 1 on any
+difference.
 """
 
-# The platform and the devices are chosen before jax is imported.
+# The platform and the devices must be chosen before jax is imported.
 # ruff: noqa: E402, I001
 
 import os
@@ -31,12 +31,13 @@ import seeded_runs
 
 REAL, OURS = tools.ocp, holdfast_orbax
 CUSTOM_METADATA = {"é": [1, None, 2.5], "run": {"name": "x"}}
-# No tree, because its keys do not compare: both keep it as JSON.
+# Not a pytree, because its keys cannot be sorted: both packages store it as
+# JSON.
 DOCUMENT = {1: "x", "b": [None, True]}
 
 
 def save(ocp, case, path):
-    """Saves with the case's interface and options."""
+    """Saves the case's tree with its interface and options."""
     if case.is_v1:
         context = ocp.v1.Context()
         saving = context.array.saving
@@ -85,7 +86,7 @@ def scoped_options(ocp, case):
 
 
 def restore(ocp, case, path, target=None):
-    """Restores with the case's interface; without a target, as saved."""
+    """Restores with the case's interface, with or without a target."""
     if case.api == "v1":
         return ocp.v1.load(path, target)
     if case.api == "items":
@@ -103,7 +104,7 @@ def restore(ocp, case, path, target=None):
 
 
 def metadata(ocp, case, path):
-    """The metadata tree, each leaf as text."""
+    """Returns the metadata tree with each leaf as a string."""
     if case.api == "v1":
         found = ocp.v1.metadata(path)
         tree = found.metadata
@@ -136,7 +137,7 @@ def describe(node):
 
 
 def attempt(call, *args):
-    """The canonical result, or the class of the error."""
+    """Makes a call; returns the canonical result, or the error."""
     try:
         return python_trees.canonical(call(*args))
     except Exception as error:  # compared as an outcome
@@ -144,7 +145,7 @@ def attempt(call, *args):
 
 
 def differs(want, got):
-    """Text of the first difference of two outcomes, or None."""
+    """Returns the first difference between two outcomes, or None."""
     if isinstance(want, Exception) or isinstance(got, Exception):
         wanted = type(want).__name__
         kinds = [kind.__name__ for kind in type(got).__mro__]
@@ -194,7 +195,7 @@ class CaseTest(seeded_runs.FileChecks):
     def check_metadata(self):
         want = attempt(metadata, REAL, self.case, self.theirs)
         if want == "None":
-            # Orbax's v1 has no metadata of trees with booleans.
+            # Orbax's v1 returns no metadata for trees with booleans.
             return
         for ocp, path, name in ((OURS, self.theirs, "holdfast of Orbax's"),
                                 (REAL, self.ours, "Orbax of holdfast's")):
@@ -210,7 +211,7 @@ class CaseTest(seeded_runs.FileChecks):
 
 
 def relocated(value, old, new):
-    """Canonical metadata with one checkpoint's path for another's."""
+    """Returns canonical metadata with the path `old` replaced by `new`."""
     if isinstance(value, dict):
         return {key: relocated(item, old, new) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -233,5 +234,5 @@ def main():
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    # Orbax's threads of failed reads would keep the interpreter from ending.
+    # Threads that Orbax leaves after failed reads would block a normal exit.
     os._exit(status)

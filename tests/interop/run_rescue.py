@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""The whole parts of a damaged checkpoint are rescued, and nothing wrongly.
+"""Checks that `holdfast rescue` restores all that is undamaged, correctly.
 
 usage: run_rescue.py HOLDFAST [--count N] [--seed S] [--keep DIR]
   HOLDFAST   the command line tool
 
-N times: a random tree is saved in a random format, by holdfast, by stock Orbax or
-by torch, and damaged: files are removed, cut, zeroed in part, have a bit flipped;
-strange files are added; manifests are lost; the directory gets the name of an
-unfinished save. Which tensors are whole is known from where their bytes lay before
-the damage, found without holdfast. Then `holdfast rescue` must bring back every one
-of these, bit for bit; whatever else it brings back must be as it was, too, except
-where the format has no checksum over the bytes that were changed; it must name
-every tensor that it does not bring back, exit with what doc/rescue.md says, and
-leave its source as it was. With --fill, which some cases have, every lost tensor
-must be the other step's. Prints each failure with its seed; exit status 1 on any.
+N times, holdfast, stock Orbax or torch saves a random tree in a random format.
+Then the checkpoint is damaged: files are removed, cut, partly zeroed, or get a
+flipped bit; strange files are added; manifests are lost; the directory gets the
+name of an unfinished save. Which tensors are intact follows from where their
+bytes were before the damage; holdfast is not used to find out.
+
+`holdfast rescue` must restore every intact tensor, bit for bit. Other tensors
+that it restores must be right, too, unless the format has no checksum of the
+changed bytes. It must name every tensor that it does not restore, exit with the
+status that doc/rescue.md specifies, and leave its source unchanged. In the
+cases that use --fill, every lost tensor must be the other step's. Prints each
+failure with its seed; exit status 1 on any.
 """
 
 import argparse
@@ -45,14 +47,14 @@ try:
 except ImportError:
     torch = None
 
-# Those that every format has of its own.
+# The dtypes that every format supports.
 DTYPES = ["float32", "float16", "float64", "int32", "int64", "uint8", "bool"]
 SHAPES = [(1,), (7,), (40,), (16, 12), (33, 64), (2, 3, 50), (120, 70)]
-ALL = object()  # any tensor may be wrong, or lost
+ALL = object()  # a set of names: every tensor may be wrong or lost
 
 
 class Wrong(Exception):
-    """The rescue is not as it must be."""
+    """The rescue did something wrong."""
 
 
 def random_array(draw):
@@ -76,7 +78,7 @@ def random_tree(seed):
 
 
 def other_values(tree, seed):
-    """A tree of the same shapes and dtypes."""
+    """Returns a tree with the same shapes and dtypes, but other values."""
     draw = np.random.default_rng([seed, 1])
     return {group: {name: draw.permutation(array.reshape(-1)).reshape(array.shape)
                     for name, array in arrays.items()}
@@ -88,16 +90,22 @@ def named(tree):
             for name, array in arrays.items()}
 
 
-# Where the bytes of each tensor lie: a Map of the undamaged checkpoint.
+# Where the bytes of each tensor are in the undamaged checkpoint.
 
 
 class Map:
-    """extents: of each tensor, as (file, begin, end), in a format without
-    choices. `keys`: of each tensor, those that lead to its parts; `routes`: pieces
-    of metadata, each with the keys that it leads to. `needed`: metadata without which nothing can be known.
-    `vague`: metadata whose content, if it is changed, may say anything.
-    `is_checked`: the format keeps checksums of tensors; `checks`: files that hold
-    them."""
+    """The places of tensors and metadata in an undamaged checkpoint.
+
+    Attributes:
+        extents: by tensor, the (file, begin, end) of its bytes, all of which it
+            needs.
+        keys: by tensor, the keys under which its parts are found.
+        routes: pieces of metadata, each with the keys that it leads to.
+        needed: metadata without which nothing can be known.
+        vague: metadata that may say anything if its content is changed.
+        is_checked: whether the format has checksums of tensors.
+        checks: the files that have the checksums.
+    """
 
     def __init__(self):
         self.extents = {}
@@ -109,7 +117,8 @@ class Map:
         self.checks = []
 
     def judge(self, names, damages):
-        """(tensors that must come back, those that may be wrong)."""
+        """Returns (the tensors that must be restored, those that may be
+        wrong)."""
         changed = [damage for damage in damages if damage[3] == "content"]
         is_blind = not self.is_checked or any(
             touches(damages, (file, 0, 1 << 62)) for file in self.checks)
@@ -142,7 +151,7 @@ def whole(path, root):
 
 
 def map_directories(root, item, names):
-    """One directory a parameter."""
+    """Returns the Map of a layout with one directory per parameter."""
     found = Map()
     for name in names:
         directory = item / name
@@ -152,8 +161,9 @@ def map_directories(root, item, names):
 
 
 def map_databases(root, item, names):
-    """Values by TensorStore's own listing of the merged database; its root node
-    and those of the processes are routes to the keys in them."""
+    """Returns the Map of OCDBT databases. TensorStore lists the values of the
+    merged database. Its root node and the processes' root nodes are routes to
+    the keys in them."""
     found = Map()
     found.extents = {name: set() for name in names}
     for directory in [item, *sorted(item.glob("ocdbt.process_*"))]:
@@ -207,7 +217,8 @@ def map_safetensors(root, files, names):
 
 
 def members_of(root, file):
-    """(name, extent in the archive, extent of its entry in the directory)."""
+    """Returns, for each member of a zip archive, (name, extent of the member,
+    extent of its entry in the central directory)."""
     relative = str(file.relative_to(root))
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
@@ -226,8 +237,11 @@ def members_of(root, file):
 
 
 class Entries(Map):
-    """An archive: a changed entry of its directory loses its member; but where the
-    directory as a whole is gone, the members' own headers are enough."""
+    """The Map of a zip archive.
+
+    A changed entry of the central directory loses its member. If the directory
+    as a whole is lost, the members are found by their own headers.
+    """
 
     def __init__(self):
         super().__init__()
@@ -240,7 +254,7 @@ class Entries(Map):
         for name in names:
             if touches(damages, self.directory[name]):
                 must.discard(name)
-        # Cut behind the members: every one of them is found.
+        # The archive was cut after the members: all members are found.
         return must, may_be_wrong
 
 
@@ -256,7 +270,8 @@ def map_npz(root, file, names):
 
 
 def map_torch(root, file, names):
-    """Storages lie in the order of the tensors."""
+    """Returns the Map of a torch file; its storages are in the tensors'
+    order."""
     found = Entries()
     rows, found.end = members_of(root, file)
     by_number = {}
@@ -273,7 +288,7 @@ def map_torch(root, file, names):
 
 
 class Unpickler(pickle.Unpickler):
-    """Reads torch's metadata, without torch."""
+    """Reads torch's metadata without torch."""
 
     def find_class(self, module, name):
         if module == "builtins" or module == "collections":
@@ -296,8 +311,8 @@ def map_dcp(root, names):
     return found
 
 
-# Formats: each saves a tree below a directory, and returns the checkpoint's path,
-# and its Map.
+# Formats. Each function saves a tree below a directory and returns the
+# checkpoint's path, its Map and a description.
 
 
 def save_holdfast(tree, root, draw):
@@ -340,13 +355,13 @@ def save_stock(tree, root, draw):
     item = orbax_tools.item_dir(path, api)
     mapper = map_databases if ocdbt else map_directories
     found = mapper(path, item, named(tree))
-    # Its words have no checksum.
+    # The text of `_METADATA` has no checksum.
     found.vague.append(whole(item / "_METADATA", path))
     return path, found, f"{api} zarr{zarr} ocdbt={ocdbt} zstd={compressed}"
 
 
 def save_composite(tree, root, draw):
-    """Each group is an item, beside one of JSON."""
+    """Saves each group of the tree as an item, and a JSON item with them."""
     import orbax.checkpoint as ocp
     path = root / "7"
     items = {group: ocp.args.PyTreeSave(arrays) for group, arrays in tree.items()}
@@ -514,7 +529,7 @@ DAMAGES = [remove, remove, cut, cut, flip, flip, zero, stray, lose_manifests]
 
 
 def uncommit(path):
-    """As a save leaves it that ends before its last files."""
+    """Makes the checkpoint look as if its save ended before the last files."""
     for name in ("commit_success.txt", "_HOLDFAST_DIGESTS"):
         (path / name).unlink(missing_ok=True)
     record = path / "_CHECKPOINT_METADATA"
@@ -549,8 +564,8 @@ def is_same(a, b):
 
 
 def read_all(path):
-    """Arrays by name. In a composite's only item they have its name, too, which
-    readers leave out."""
+    """Returns {name: array}. If a composite has a single item, names begin with
+    the item's name, which readers leave out."""
     opened = holdfast.open(path)
     is_item = (path / "_METADATA").exists()
     items = [entry.name for entry in path.iterdir() if entry.is_dir()]
@@ -567,12 +582,12 @@ def run_rescue(tool, path, out, fill):
     if fill is not None:
         command += ["--fill", str(fill)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    # A damaged pickle may ask for what no pickle may have.
+    # A damaged pickle may contain operations that holdfast refuses.
     if done.returncode == 3 and "which holdfast does not run" in done.stderr:
         return 1, None, done.stderr
     if done.returncode not in (0, 1):
         raise Wrong(f"exit status {done.returncode}: {done.stderr}")
-    # Nothing is printed where nothing came back.
+    # If nothing is restored, nothing is printed.
     report = json.loads(done.stdout) if done.stdout else None
     return done.returncode, report, done.stderr
 
@@ -646,7 +661,7 @@ def judge_result(want, must, may_be_wrong, damages, status, report, error, root,
         if unknown:
             raise Wrong(f"came from nowhere: {sorted(unknown)}")
     missing = set(want) - set(got)
-    # An item is lost by its own name.
+    # A lost item is reported by the item's name.
     lost |= {name for name in missing if name.split(".")[0] in lost}
     if report["names_are_known"] and missing - lost and may_be_wrong is not ALL:
         raise Wrong(f"not reported: {sorted(missing - lost)}")

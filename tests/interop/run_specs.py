@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""TensorStore specs: built by real Orbax and by holdfast.orbax, opened by both.
+"""Compares the TensorStore specs that real Orbax and holdfast.orbax build.
 
 usage: run_specs.py [--cases N] [--seed N]
 
-1. N random calls of each builder give equal JSON text on both sides, or errors
-   of the same class and text.
-2. Each side reads through its own spec what the other writes through one: zarr,
-   zarr3, cast and json, in files and in OCDBT databases, both ways.
+1. N random calls of each builder give equal JSON on both sides, or errors with
+   the same class and message.
+2. Each side writes through its own specs, and the other side reads what it
+   wrote: zarr, zarr3, cast and json, in files and in OCDBT databases.
 3. TensorStore reads databases that holdfast appended to, and the reverse.
 
 Prints a summary; exit status 1 on any difference.
@@ -43,7 +43,7 @@ DTYPES = [np.dtype(name) for name in
           "complex64".split()]
 DTYPES += [np.dtype(ml_dtypes.bfloat16), np.dtype(ml_dtypes.float8_e4m3fn),
            np.dtype(ml_dtypes.int4)]
-# Not s3://, for which Orbax builds specs of local files: doc/support.md.
+# Without s3://, for which Orbax builds specs of local files (doc/support.md).
 DIRECTORIES = ["/ckpt/7/state", "/a/", "//a/b", "/", "/a/../b/./c//d",
                "relative/path", "", ".", "gs://bucket/a/b", "gs://bucket",
                "gs://bucket/", "gs:///a", "gs://bucket/a?b#c", "gs:/bucket/a",
@@ -52,7 +52,7 @@ NAMES = ["w", "params.layer 0.kernel", "ü/x", "a/b", "", "_sharding"]
 
 
 class Side:
-    """One implementation, and what it calls things."""
+    """One implementation, with its modules and classes."""
 
     def __init__(self, utils, info, save_args, restore_args):
         self.utils = utils
@@ -88,7 +88,7 @@ def random_info(rng):
 
 
 def random_write(rng):
-    """Keywords of ArrayWriteSpec; shapes mostly fit each other."""
+    """Draws the arguments of ArrayWriteSpec. Shapes mostly fit each other."""
     global_shape = random_shape(rng)
     write_shape = rng.choice([
         global_shape, tuple(max(1, d // 2) for d in global_shape),
@@ -255,7 +255,7 @@ def compare_builders(cases, seed):
 
 
 def array_specs(side, root, use_ocdbt, use_zarr3, target_dtype):
-    """A write and a read spec of the side, of float32 values."""
+    """Returns the side's write spec and read spec for float32 values."""
     write = side.utils.ArrayWriteSpec(
         str(root), "p.w", global_shape=(6, 10), write_shape=(6, 10),
         dtype=np.dtype("float32"), target_dtype=target_dtype,
@@ -290,7 +290,7 @@ def we_read(spec):
 
 
 def check_exchange(root):
-    """Each writer's arrays, read by both."""
+    """Checks that both sides read each side's arrays."""
     value = (np.arange(60, dtype=np.float32) - 20).reshape(6, 10) / 4
     real, ours = sides()
     problems, checks = 0, 0
@@ -319,7 +319,8 @@ def check_exchange(root):
 
 
 def check_metadata(root):
-    """array_metadata_from_tensorstore: of our handle and TensorStore's."""
+    """Checks array_metadata_from_tensorstore on holdfast's handles and on
+    TensorStore's."""
     real, ours = sides()
     problems = 0
     for use_zarr3 in (False, True):
@@ -345,7 +346,8 @@ def check_metadata(root):
 
 
 def check_json(root):
-    """Members written by one, read by the other, in files and databases."""
+    """Checks that each side reads the other's JSON members, in files and in
+    databases."""
     value = {"z": [1, 2.5, None, "ü"], "a": {}}
     problems, checks = 0, 0
     kvstores = {
@@ -373,7 +375,8 @@ def check_json(root):
 
 
 def check_chunk_shapes(root):
-    """A save with write and read chunks, seen by TensorStore and Orbax."""
+    """Checks what TensorStore and Orbax see of a save with write chunks and
+    read chunks."""
     tree = {"w": np.arange(64, dtype=np.float32).reshape(8, 8)}
     checkpointer = hocp.Checkpointer(
         hocp.PyTreeCheckpointHandler(use_zarr3=True))
@@ -395,7 +398,7 @@ def check_chunk_shapes(root):
 
 
 async def check_append(root):
-    """Generations of one database, made in turns."""
+    """Checks a database to which both sides append in turns."""
     spec = our_utils.build_kvstore_tspec(str(root / "turns"))
     our_utils.add_ocdbt_write_options(spec)
     rng = random.Random(5)
@@ -470,7 +473,7 @@ REFUSED = [
 
 
 def first_line(error):
-    """TensorStore's text without its code and the spec it appends."""
+    """Returns TensorStore's message without the code and the spec."""
     text = str(error).split(" [tensorstore_spec=")[0]
     code, colon, rest = text.partition(": ")
     return rest if colon and code.isupper() else text
@@ -487,7 +490,7 @@ def check_refusals():
                 texts.append("no error")
             except (ValueError, OSError) as error:
                 texts.append(first_line(error))
-        # Where something is absent, each names the place in its own way.
+        # If something is absent, each side names the place in its own way.
         if texts[0] != texts[1] and "Error reading" not in texts[0]:
             problems += 1
             print("refusal differs:", spec, *texts, sep="\n  ")

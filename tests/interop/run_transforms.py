@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Random restores with transforms, by real Orbax and by holdfast.orbax.
+"""Compares random restores with transforms in real Orbax and holdfast.orbax.
 
 usage: run_transforms.py [--cases N] [--seed S] [--driver PLAN_TRANSFORMS]
 
-Each request must end the same way: equal trees, or errors of one class and
-one text. The checkpoints are real Orbax's, of several layouts; some have an
-old msgpack file beside or instead of `_METADATA`, some neither. With --driver
-the C++ planner is asked which leaves each request reads, and how. In memory,
-apply_transformations and the functions on trees are compared as well. Prints
-each difference with its seed and a line with the counts; exit status 1 on any
-difference.
+Each request must end the same way in both: with equal trees, or with errors of
+the same class and message. Real Orbax saves the checkpoints, in several
+layouts. Some of them have an old msgpack file beside or instead of `_METADATA`,
+some have neither. With --driver, the C++ planner must say which leaves each
+request reads, and how. apply_transformations and the functions on trees in
+memory are compared as well. Prints each difference with its seed and a line
+with the counts; exit status 1 on any difference.
 """
 
-# The platform and the devices are chosen before jax is imported.
+# The platform and the devices must be chosen before jax is imported.
 # ruff: noqa: E402, I001
 
 import argparse
@@ -55,7 +55,7 @@ def restore_args(ocp, args):
 
 
 def describe(key, tree, *args):
-    """The arguments that a multi_value_fn was called with."""
+    """A multi_value_fn: returns a description of its arguments."""
     leaves = [("/".join(path), type(leaf).__name__,
                np.asarray(leaf).tolist() if hasattr(leaf, "dtype") else
                str(leaf)) for path, leaf in cases.flatten(tree)]
@@ -91,7 +91,8 @@ def make_handler(ocp, options):
 
 
 def restore(ocp, case, path, options, legacy_fn=None):
-    """The request; both kinds of transform functions at once are refused."""
+    """Restores as the case requests. Some requests have both kinds of transform
+    functions, which is refused."""
     handler = make_handler(ocp, options)
     transforms = {rule.pattern: transform(ocp, rule) for rule in case.rules}
     if legacy_fn is not None and case.seed % 5:
@@ -102,7 +103,7 @@ def restore(ocp, case, path, options, legacy_fn=None):
 
 
 def rotate_keys(item, structure, infos):
-    """A legacy_transform_fn: every key of the root gets the next one's value."""
+    """A legacy_transform_fn: gives each top-level key the next key's value."""
     if not isinstance(structure, dict):
         return structure, infos
     keys = sorted(structure)
@@ -112,7 +113,7 @@ def rotate_keys(item, structure, infos):
 
 
 def drop_a_key(item, structure, infos):
-    """A legacy_transform_fn: leaves out the first key of the root."""
+    """A legacy_transform_fn: leaves out the first top-level key."""
     if not isinstance(structure, dict) or len(structure) < 2:
         return structure, infos
     first = min(structure)
@@ -121,7 +122,7 @@ def drop_a_key(item, structure, infos):
 
 
 def canonical(value):
-    """Plain values that compare by content."""
+    """Returns plain values that compare by content."""
     if isinstance(value, dict):
         return {key: canonical(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
@@ -134,12 +135,12 @@ def canonical(value):
     return (type(value).__name__, str(value))
 
 
-# Texts that quote classes quote our own; TensorStore's are not compared.
+# Messages quote holdfast's own class names. TensorStore's messages are not
+# compared.
 OWN_NAMES = re.compile(r"holdfast\.orbax\.[\w.]*\.|orbax\.checkpoint\.[\w.]*\.|"
                        r" at 0x[0-9a-f]+")
 STORAGE_ERROR = re.compile(r"(NOT_FOUND|FAILED_PRECONDITION|DATA_LOSS): ")
-# When several files are missing, the real one names whichever a thread saw
-# first.
+# If several files are missing, Orbax names the one that a thread found first.
 MISSING_FILE = re.compile(r"(not found at path: |File not found: ).*")
 
 
@@ -157,7 +158,7 @@ def outcome(call):
 
 
 class Checkpoint:
-    """A random tree saved by real Orbax in one of the layouts."""
+    """A random tree that real Orbax has saved in one of the layouts."""
 
     def __init__(self, seed, root):
         self.random = np.random.default_rng(seed)
@@ -200,7 +201,7 @@ class Checkpoint:
             msgpack_utils.msgpack_serialize(aggregate))
 
     def options(self):
-        """The handler's, which mostly fit."""
+        """Draws options for the handler, which mostly fit the checkpoint."""
         options = dict(self.saved)
         if self.random.random() < 0.1:
             name = str(self.random.permutation(list(options))[0])
@@ -219,7 +220,7 @@ def rebuild(tree, values, path=()):
 
 
 def memory_call(ocp, case, stored, kind):
-    """A function on trees, without a checkpoint."""
+    """Calls a function on trees in memory."""
     utils, target = ocp.transform_utils, Pair(case.item, (case.item, None))
     rules = [rule for rule in case.rules if not rule.has_multi_value_fn or
              not rule.is_restore]
@@ -252,7 +253,7 @@ MEMORY_CALLS = 16
 
 
 def compare(name, case, calls):
-    """Whether both packages answer alike; prints where not."""
+    """Whether both packages answer alike; prints the answers if not."""
     want, got = (outcome(call) for call in calls)
     if want == got:
         return True
@@ -262,7 +263,7 @@ def compare(name, case, calls):
 
 
 def run_case(checkpoint, case, counts):
-    """Number of differences."""
+    """Runs a case; returns the number of differences."""
     options = checkpoint.options()
     name = f"restore {checkpoint.layout} {checkpoint.saved} {options}"
     bad = not compare(name, case, [

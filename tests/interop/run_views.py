@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Views are read by the stock tools on both faces, bit for bit.
+"""Checks that stock tools read views, as both formats, bit for bit.
 
 usage: run_views.py [--models N] [--seed S]
 
-N random models (dtypes, shapes, shards, layers; safetensors, torch.save, npz,
-torch's distributed checkpoints), a third of them through a random recipe that
-stacks, transposes and splits, as views in both layouts and zarr formats:
+Makes views of N random models (dtypes, shapes, shards, layers; in safetensors,
+torch.save, npz and torch's distributed checkpoints), in both layouts and zarr
+formats. A third of them use a random recipe that stacks, transposes and splits.
 
-1. Stock Orbax (v0, v1) and TensorStore restore every leaf; zarr-python reads the
-   arrays whose element type it knows out of the database.
-2. The view's directory is a model, too: safetensors (numpy, torch) reads it.
-3. The source's bytes and times are what they were, and nothing was copied that
-   lies there as it is.
-4. Saves and conversions that are safetensors, too (also="safetensors"), are read
-   by the same tools on both faces; and so are views of them as safetensors.
+1. Stock Orbax (v0, v1) and TensorStore restore every leaf; zarr-python reads
+   the arrays in the database whose element type it supports.
+2. The view's directory is also a model, which safetensors (numpy, torch) reads.
+3. The source's bytes and times are unchanged, and arrays that the view can
+   refer to were not copied.
+4. The same tools read saves and conversions with also="safetensors", as both
+   formats, and views of the safetensors files of these.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from zarr.core.buffer import default_buffer_prototype
 
 import holdfast
 
-try:  # without it there are no sources of its formats
+try:  # without torch there are no sources in its formats
     import safetensors.torch
     import torch
     import torch.distributed.checkpoint as dcp
@@ -57,7 +57,7 @@ def random_array(draw, shape, dtype):
 
 
 def make_model(rng, seed):
-    """{name: array} with dotted names: an embedding, layers, odd shapes."""
+    """Returns {dotted name: array}: an embedding, layers, odd shapes."""
     draw = np.random.default_rng(seed)
     dtype = rng.choice(DTYPES)
     width = rng.choice([4, 6, 8])
@@ -123,7 +123,7 @@ def as_torch(array):
 
 
 def write_source(rng, model, folder):
-    """Returns (kind, path)."""
+    """Writes the model in a random format; returns (kind, path)."""
     kinds = ["safetensors", "shards", "shards", "npz"]
     kind = rng.choice(kinds + (["torch", "dcp"] if torch else []))
     if kind == "safetensors":
@@ -187,7 +187,7 @@ def same(got, want, what):
 
 
 class DatabaseStore(zarr.storage.MemoryStore):
-    """The keys of an OCDBT database, as TensorStore gives them."""
+    """The keys and values of an OCDBT database, read by TensorStore."""
 
     def __init__(self, path):
         kv = ts.KvStore.open({"driver": "ocdbt",
@@ -240,7 +240,7 @@ def check_model_face(view, item, path, model):
 
 
 def check_also(rng, path, model, folder):
-    """A save or conversion whose files are both formats."""
+    """Checks a save or conversion whose files are in both formats."""
     both = folder / "both"
     item = rng.choice(["", "state"])
     zarr_format = rng.choice([2, 3])

@@ -1,11 +1,12 @@
 // save_trees: saves and loads trees at the request of a Python test.
 //
-// One request a line on standard input, one answer a line on standard output:
-//   save LINES DATA PATH [option=value]...   answers "ok"
-//   load PATH LINES DATA                     answers "ok", having written them
-// or "error CODE message". LINES and DATA are as tree_lines.h says; every path
-// is in hex. Options: format=orbax|orbax-v1 zarr=2|3 ocdbt=0|1
-// compression=planes|zstd|fast|none chunk=BYTES.
+// Each line of standard input is a request, each line of standard output the
+// answer, "ok" or "error CODE message":
+//   save LINES DATA PATH [option=value]...
+//   load PATH LINES DATA     (writes LINES and DATA)
+// LINES and DATA are files as in tree_lines.h; every path is in hex. Options:
+// format=orbax|orbax-v1 zarr=2|3 ocdbt=0|1 compression=planes|zstd|fast|none
+// chunk=BYTES.
 
 #include <holdfast/holdfast.h>
 

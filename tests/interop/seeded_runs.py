@@ -1,4 +1,4 @@
-"""Runs of seeded cases, each saved by holdfast and by Orbax: what all share."""
+"""Shared code of the runs of seeded cases, which holdfast and Orbax save."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ import traceback
 import orbax_tools as tools
 from orbax_files import OWN_MARKER_LINE
 
-# Data files and indices of a database: their names are random.
+# Data files and index nodes of a database, whose names are random.
 DATABASE_FILES = ("d", "ocdbt.process_0")
 DIGESTS = "_HOLDFAST_DIGESTS"
 METADATA_FILES = (".zarray", "zarr.json", "_METADATA", "_sharding",
@@ -20,10 +20,10 @@ METADATA_FILES = (".zarray", "zarr.json", "_METADATA", "_sharding",
 
 
 class FileChecks:
-    """Checks that both have written the same files.
+    """Checks that both packages have written the same files.
 
-    A test that derives from it has `same(what, want, got)`, which notes or
-    raises what differs, and `fail(text)`; it may count `errors`.
+    A derived class defines `same(what, want, got)`, which notes or raises what
+    differs, and `fail(text)`. It may count `errors`.
     """
 
     errors = 0
@@ -60,7 +60,7 @@ class FileChecks:
         return json.dumps(parsed).encode()
 
     def check_same_databases(self, theirs, ours, is_compressed):
-        """Keys, and values that do not depend on a compressor."""
+        """Compares keys, and values that do not depend on a compressor."""
         if not (theirs / "manifest.ocdbt").exists():
             return
         databases = [tools.open_database(path) for path in (theirs, ours)]
@@ -75,7 +75,7 @@ class FileChecks:
 
 
 def list_files(root):
-    """Relative names of the files that both writers should write."""
+    """Returns the files that both packages should write, by relative name."""
     files = {}
     for path in root.rglob("*"):
         parts = path.relative_to(root).parts
@@ -86,14 +86,15 @@ def list_files(root):
 
 
 def is_chunk_file(name):
-    """False for files whose bytes do not depend on a compressor."""
+    """Whether the file's bytes depend on a compressor."""
     base = name.rsplit("/", 1)[-1]
     return (base not in METADATA_FILES and
             "array_metadatas/" not in name)
 
 
 def parser_of(about, counted, default):
-    """The options of a run: how many, the first seed, what is kept."""
+    """Returns the parser of a run's options: the number of cases, the first
+    seed, and where to keep failed checkpoints."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument(f"--{counted}", type=int, default=default, dest="count")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
@@ -103,15 +104,16 @@ def parser_of(about, counted, default):
 
 
 def run(args, make_case, make_test):
-    """Prints each problem and what repeats it.
+    """Runs all cases; prints each problem and the command that repeats it.
 
     Args:
-        args: of `parser_of`.
-        make_case: of a seed.
-        make_test: of the case and a folder; its `run()` gives the problems.
+        args: the arguments that `parser_of` parsed.
+        make_case: a function that makes a case from a seed.
+        make_test: a function that makes a test from a case and a folder. The
+            test's `run()` returns the problems.
 
     Returns:
-        The number of cases without problems, and of the tests' errors.
+        The number of cases without problems, and the number of errors.
     """
     good = errors = 0
     with tempfile.TemporaryDirectory(

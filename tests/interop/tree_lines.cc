@@ -16,7 +16,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// Reads one tree; the first error is kept and ends the recursion.
+// Reads one tree. The first error is kept, and ends the recursion.
 class Reader {
  public:
   Reader(std::istream& lines, std::string_view data)

@@ -1,18 +1,19 @@
-// Tree lines: a tree as plain text plus one file of raw array bytes, so that
-// Python and C++ can exchange trees without a parser in between.
+// Tree lines: a tree as plain text and a file of raw array bytes, so that
+// Python and C++ can exchange trees without a complex parser.
 //
-// Lines, in preorder; names and texts are hex of their UTF-8 ("-": empty):
+// The lines are in preorder. Names and strings are the hex of their UTF-8, or
+// "-" if empty:
 //   dict N | namedtuple N MODULE NAME   then N times: key HEX, child
 //   list N | tuple N                    then N children
 //   array numpy|jax DTYPE OFFSET RANK EXTENT...   bytes at OFFSET of the data
 //   scalar python|numpy DTYPE HEX
 //   string HEX | bytes HEX | none | placeholder
-// Array bytes are in C order, little endian, one byte or more an element.
+// Array bytes are in C order, little endian, at least one byte per element.
 //
 // Thread-safety: pure functions.
 // Ownership: arrays read by ReadTreeLines borrow `data`; the caller keeps it
 // alive as long as the tree.
-// Errors: InvalidArgument naming the line that is wrong.
+// Errors: InvalidArgument, with the wrong line in the message.
 #pragma once
 
 #include <iosfwd>
@@ -30,7 +31,8 @@ Result<Tree> ReadTreeLines(std::istream& lines, std::string_view data);
 Status WriteTreeLines(const Tree& tree, std::ostream& lines,
                       std::ostream& data);
 
-// Lower-case hex, or "-" for an empty text; FromHex reverses it.
+// Returns the bytes in lower-case hex, or "-" for an empty string. FromHex is
+// the reverse.
 std::string ToHex(std::string_view bytes);
 Result<std::string> FromHex(std::string_view hex);
 

@@ -1,7 +1,7 @@
 """The Python half of tree_lines.h, and the client of the save_trees program.
 
-Trees are dicts, lists, tuples, namedtuples of numpy and jax arrays, Python and
-numpy scalars, strings, None and Ellipsis (a placeholder).
+Trees are dicts, lists, tuples and namedtuples of numpy and jax arrays, Python
+and numpy scalars, strings, None and Ellipsis (a placeholder).
 """
 
 import subprocess
@@ -16,7 +16,7 @@ DTYPES = {name: np.dtype(getattr(ml_dtypes, name, None) or name) for name in (
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2",
     "float8_e5m2fnuz", "float8_e8m0fnu", "float16", "bfloat16", "float32",
     "float64", "complex64", "complex128")}
-# Bits that carry the value, where they are fewer than a byte.
+# The bits of the value, for types narrower than a byte.
 NARROW_MASKS = {"int2": 0x03, "int4": 0x0F, "float4_e2m1fn": 0x0F}
 ALIGNMENT_BYTES = 64
 
@@ -32,7 +32,8 @@ def from_hex(word):
 
 
 def array_bytes(array):
-    """Elements in C order, little endian, unused bits zero."""
+    """Returns the elements' bytes in C order, little endian, with unused bits
+    zero."""
     array = np.asarray(array)
     raw = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
     mask = NARROW_MASKS.get(array.dtype.name)
@@ -104,7 +105,7 @@ def write_tree(tree, lines_path, data_path):
 
 
 class LoadedArray:
-    """An array as the driver dumped it: kind, dtype name, shape, bytes."""
+    """An array that the driver loaded: kind, dtype name, shape, bytes."""
 
     def __init__(self, kind, dtype, shape, raw):
         self.kind, self.dtype, self.shape, self.raw = kind, dtype, shape, raw
@@ -114,7 +115,7 @@ class LoadedArray:
 
 
 class LoadedScalar:
-    """A scalar as the driver dumped it."""
+    """A scalar that the driver loaded."""
 
     def __init__(self, dtype, raw):
         self.dtype, self.raw = dtype, raw

@@ -1,7 +1,7 @@
-"""Views, and saves that are safetensors, too, among several processes.
+"""Views, and saves with also="safetensors", with several processes.
 
-`make` and `face_problems` run in one process, the others in every process of a
-`process_jobs.Job`.
+`make` and `face_problems` run in one process, the other functions in every
+process of a `process_jobs.Job`.
 """
 
 import importlib
@@ -36,7 +36,7 @@ def _model():
 
 
 def wanted():
-    """The tree that the recipe makes of the model."""
+    """Returns the tree that the recipe makes from the model."""
     model = _model()
     ups = [model[f"layers.{i}.up"].T for i in range(LAYERS)]
     return {"embed": model["embed"], "up": np.stack(ups), "norm": model["norm"]}
@@ -73,7 +73,7 @@ def _shardings():
 
 
 def save_both(root):
-    """Every process writes its shards into one pair of faces."""
+    """Saves this process's shards as both formats."""
     import holdfast
     import jax
 
@@ -94,7 +94,7 @@ def face_problems(root):
 
 
 def restore(root, name, reader):
-    """The problems with this process's shards: texts."""
+    """Restores this process's shards; returns the problems as strings."""
     import jax
 
     shardings = _shardings()

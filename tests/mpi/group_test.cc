@@ -12,7 +12,7 @@ namespace {
 
 void MeetsAndAgrees(ProcessGroup& group, RankChecks& checks) {
   for (int round = 0; round < 50; ++round) {
-    // Large enough to exceed MPI's eager messages.
+    // Round 20's message is too large for MPI's eager protocol.
     const size_t bytes = round == 20 ? 3'000'000 : 10;
     const auto all = group.AllGather(
         {"plan", "/ckpt"},
@@ -37,9 +37,9 @@ void NamesWhoDoesNotCome(ProcessTransport& transport,
   const auto group =
       MakeProcessGroup(shared, {.timeout_seconds = 0.3, .name = "absent"});
   const std::string expected =
-      "DEADLINE_EXCEEDED: commit: /ckpt/7: rank 3 of 4 did not come within 0.3 "
-      "s";
-  // Rank 3 comes after the others have given up; rank 0 tells it when.
+      "DEADLINE_EXCEEDED: commit: /ckpt/7: rank 3 of 4 did not arrive within "
+      "0.3 s";
+  // Rank 3 waits until rank 0 tells it that the other ranks have given up.
   if (transport.rank() == 3) {
     checks.True("was told", transport.Receive(0, "go on", 60).ok());
   }
@@ -51,7 +51,7 @@ void NamesWhoDoesNotCome(ProcessTransport& transport,
   }
 }
 
-// Rank 3 hangs; the others report it, and then no rank waits for it.
+// Lets rank 3 hang. The others must report it, and then not wait for it.
 int RunWithoutOne(const std::shared_ptr<ProcessTransport>& transport) {
   if (transport->rank() == 3) pause();
   const auto group = MakeProcessGroup(transport, {.timeout_seconds = 0.5});

@@ -1,5 +1,5 @@
 // A program that initializes and finalizes MPI itself, and passes a
-// communicator of half of its ranks.
+// communicator with half of its ranks.
 
 #include <mpi.h>
 

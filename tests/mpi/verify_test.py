@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""`holdfast verify` on several ranks says what it says on one.
+"""Checks that `holdfast verify` prints the same on several ranks as on one.
 
 usage: verify_test.py HOLDFAST TARBALL LAUNCHER...
 
-A checkpoint of TARBALL (tests/golden/corpus) is cut into many chunks, then
-damaged. LAUNCHER starts the ranks (tests/mpi/run.sh).
+A checkpoint of TARBALL (tests/golden/corpus) is converted to many chunks, then
+damaged. LAUNCHER is the command that starts the ranks (tests/mpi/run.sh).
 """
 
 import json
@@ -25,7 +25,8 @@ def run(command):
 
 
 def report(command):
-    """Exit status and the one JSON document printed, without times."""
+    """Returns the exit status and the JSON document that the command prints,
+    without times."""
     done = run(command)
     document = json.loads(done.stdout)  # fails when two ranks print
     for field in TIMES:
@@ -34,7 +35,8 @@ def report(command):
 
 
 def damage(path):
-    """Other bytes in the middle of each data file."""
+    """Changes bytes in the middle of each data file; returns the number of
+    changed files."""
     count = 0
     for file in sorted((path / "d").iterdir()):
         content = bytearray(file.read_bytes())
@@ -62,7 +64,7 @@ def main():
         assert alone[0] == 0 and alone[1]["chunk_count"] > 20, alone
         together = report([*launcher, *verify])
         assert together == alone, (together, alone)
-        # A line a rank, and so no words of its own on any of them.
+        # Only one rank prints the summary, which is one line.
         text = run([*launcher, holdfast, "verify", str(target)])
         assert text.stdout.count("\n") == 1, text.stdout
 

@@ -41,8 +41,8 @@ class BucketRound {
     for (int i = 0; i <= kPartyCount; ++i) {
       buckets_.push_back(std::make_shared<FaultBucket>(memory_));
     }
-    // The server's minute must not pass while a party that would use it is
-    // running.
+    // Time passes only while no other party runs, so that no running party's
+    // lease expires.
     SetLeaseSleepForTest([this](double seconds) {
       ::sched_yield();
       if (running_ > 1) return;
@@ -86,8 +86,8 @@ class BucketRound {
     if (!status.ok()) Violation(status.ToString());
   }
 
-  // Pauses before requests that the seed chooses, until others have made some
-  // of theirs; dies at one of them.
+  // Makes the party pause before some requests, chosen by the seed, until other
+  // parties have made requests, and possibly die at a request.
   void Disturb(int party) {
     if (random_() % 3 == 0) {
       buckets_[party]->SetFaults({.fail_at = 1 + random_() % 200,
@@ -192,7 +192,7 @@ class BucketRound {
            (saver >= 1 && saver <= kSaverCount && i >= 1 && i <= kSaves);
   }
 
-  // Reads with a client that is not disturbed.
+  // Returns the number at a path, read with a client that is not disturbed.
   int64_t NumberAt(const std::string& name) {
     const std::string path = At(kPartyCount, name);
     const auto loaded = Load(path);
@@ -240,7 +240,7 @@ class BucketRound {
   std::mutex mutex_;
   RaceCounts counts_;
   std::mutex trace_mutex_;
-  std::vector<std::string> trace_;  // requests of all, in order
+  std::vector<std::string> trace_;  // all parties' requests, in order
 };
 
 }  // namespace

@@ -31,13 +31,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kOverwrittenStep = 7;
-constexpr int64_t kFirstOwnStep = 100;  // of the saver of separate steps
+constexpr int64_t kFirstOwnStep = 100;  // of the saver that makes new steps
 constexpr int64_t kOwnStepCount = 8;
 constexpr int kSavesEach = 30;
 constexpr int64_t kNumbersEach = 1000;
 constexpr int kCodeCount = 32;
 
-// In memory that all processes of a round share.
+// Counters and flags in memory that all processes of a round share.
 struct Board {
   std::atomic<uint64_t> saved, refused, whole, violations, calls;
   std::atomic<uint64_t> unread[kCodeCount];
@@ -59,9 +59,9 @@ class SharedBoard {
   Board* board_;
 };
 
-// Pauses at calls that the seed chooses, until others have made some of theirs,
-// and dies at one. Names change hands at renames and syncs, so it pauses there
-// often and long.
+// Pauses at calls that the seed chooses until other processes have made some
+// calls, and dies at the call `last_call`. Renames and syncs decide races, so
+// it pauses there often and long.
 class Disturbance : public CallHook {
  public:
   Disturbance(uint64_t seed, long last_call, std::atomic<uint64_t>& all_calls)
@@ -77,7 +77,7 @@ class Disturbance : public CallHook {
   }
 
  private:
-  // Returns how many calls of others to wait for.
+  // Returns how many calls of other processes to wait for.
   uint64_t NextWait(FileCallKind kind) {
     const std::lock_guard lock(mutex_);
     if (++call_count_ == last_call_) ::kill(::getpid(), SIGKILL);
@@ -186,8 +186,8 @@ class DiskRound {
 
   void Race() {
     std::vector<Work> parties;
-    // If only two run, each more often finds the other in the middle of a
-    // commit.
+    // With only two savers, it is more likely that one of them runs while the
+    // other is in the middle of a commit.
     const bool is_pair = setting_.seed % 2 == 0;
     for (int64_t saver = 1; saver <= (is_pair ? 2 : 3); ++saver) {
       parties.push_back([=, this] { Overwrite(saver); });
@@ -291,8 +291,8 @@ class DiskRound {
            (saver >= 1 && saver <= 3 && i >= 1 && i <= kSavesEach);
   }
 
-  // The number at a path; -1, after reporting the violation, if it is not
-  // complete.
+  // Returns the number at a path. If the checkpoint is not complete, reports
+  // the violation and returns -1.
   int64_t NumberAt(const std::string& path) {
     const auto loaded = Load(path);
     if (!loaded.ok()) {
@@ -307,8 +307,8 @@ class DiskRound {
   }
 
   void Judge() {
-    // Where a marker commits, a dead save may have put the old checkpoint
-    // aside.
+    // If a marker file commits, a save that died may have renamed the old
+    // checkpoint.
     if (setting_.mode == CommitMode::kMarkerFile) {
       Expect(CleanupTemporaryPaths(setting_.root, setting_.mode).status());
     }

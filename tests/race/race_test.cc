@@ -1,9 +1,9 @@
 // race_test: savers, pruners, cleaners and readers race for one root, and some
-// of them die; one complete checkpoint must exist at every moment.
+// of them die. A complete checkpoint must exist at every moment.
 //
 // usage: race_test [--seed N] [--disk-rounds N] [--bucket-rounds N]
 //                  [--minutes N]
-//   --minutes N   further rounds, with further seeds, until N minutes are over
+//   --minutes N   runs further rounds, with new seeds, for N minutes
 //
 // Exit status 1 when something was lost, mixed or left over.
 #include "race/race.h"
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     for (uint64_t i = 0; i < wanted.disk_rounds; ++i) {
       disk.Add(holdfast::RaceOnDisk(wanted.seed + i));
     }
-    // No thread of a bucket round is left when processes are forked again.
+    // A bucket round ends all its threads before processes are forked again.
     for (uint64_t i = 0; i < wanted.bucket_rounds; ++i) {
       bucket.Add(holdfast::RaceInBucket(wanted.seed + i));
     }

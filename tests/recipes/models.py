@@ -1,10 +1,10 @@
-"""Small random models, made and saved by transformers itself."""
+"""Small random models, which transformers itself makes and saves."""
 
 import numpy as np
 import torch
 import transformers
 
-# No two sizes are equal, so that exchanged axes are noticed.
+# All sizes are different, so that exchanged axes are noticed.
 DECODER = {
     "vocab_size": 99,
     "hidden_size": 32,
@@ -52,12 +52,13 @@ VIT = {
     "num_labels": 5,
 }
 
-# Name: (class, members of its configuration).
+# Name: (class, fields of its configuration).
 MODELS = {
     "llama": ("LlamaForCausalLM", DECODER),
     "llama-tied": ("LlamaForCausalLM", DECODER | TIED),
     "llama-biased": ("LlamaForCausalLM", DECODER | {"attention_bias": True}),
-    # No window: Flax's is one longer than torch's.
+    # A window that covers everything: Flax's windows are one longer than
+    # torch's.
     "mistral": ("MistralForCausalLM", DECODER | {"sliding_window": 64}),
     "mixtral": (
         "MixtralForCausalLM",
@@ -104,7 +105,8 @@ MODELS = {
 
 
 def make(name):
-    """The torch model of MODELS, float32, no element of it as initialised."""
+    """Returns a torch model of MODELS in float32, with all elements changed
+    from their initial values."""
     torch.manual_seed(sum(name.encode()))
     class_name, members = MODELS[name]
     cls = getattr(transformers, class_name)
@@ -118,7 +120,7 @@ def make(name):
 
 
 def inputs(config):
-    """The arguments of a forward pass: {argument: numpy array}."""
+    """Returns the arguments of a forward pass: {argument: numpy array}."""
     random = np.random.default_rng(7)
     if config.model_type == "vit":
         side = config.image_size
@@ -134,7 +136,7 @@ def inputs(config):
 
 
 def outputs(model):
-    """The first output of a torch model, as numpy."""
+    """Returns the first output of a torch model as a numpy array."""
     arguments = {
         name: torch.from_numpy(array)
         for name, array in inputs(model.config).items()

@@ -1,8 +1,8 @@
-"""Slow and obvious: what a recipe (doc/recipes.md) makes of arrays, in numpy.
+"""A slow and simple implementation of recipes (doc/recipes.md) in numpy.
 
-The twin that the C++ engine is held against, and the source of parameters where
-the engine is not built. A leaf of the source is named by its keys joined with
-`.`; a leaf of the target by the tuple of its keys.
+Tests compare the C++ engine with it, and use it for parameters if the engine is
+not built. A source leaf is named by its keys joined with `.`, a target leaf by
+the tuple of its keys.
 """
 
 import fnmatch
@@ -18,7 +18,7 @@ SHIPPED = pathlib.Path(__file__).parents[2] / "src" / "recipe" / "shipped"
 
 
 def load(name):
-    """The recipe that is shipped under `name`, or that lies at a path."""
+    """Returns the shipped recipe `name`, or the recipe in the file `name`."""
     path = pathlib.Path(name)
     if path.suffix != ".json":
         path = SHIPPED / f"{name}.json"
@@ -26,10 +26,11 @@ def load(name):
 
 
 def apply(recipe, source, *, config=None, sizes=None, reverse=False):
-    """Target leaves, {keys: array}, of the source's, {name: array}.
+    """Returns the target leaves {keys: array} for the source leaves {name:
+    array}.
 
-    `config` is the content of the model's config.json, `sizes` the caller's.
-    Raises ValueError for a leaf or a rule that does not fit.
+    `config` is the content of the model's config.json; `sizes` are sizes that
+    the caller gives. Raises ValueError for a leaf or a rule that does not fit.
     """
     known = _known_sizes(recipe.get("sizes", {}), config or {})
     known.update(sizes or {})
@@ -58,7 +59,7 @@ def apply(recipe, source, *, config=None, sizes=None, reverse=False):
 
 
 def nested(leaves):
-    """A tree of dicts of leaves named by tuples of keys."""
+    """Returns a tree of dicts from {tuple of keys: leaf}."""
     tree = {}
     for keys, leaf in leaves.items():
         node = tree
@@ -69,7 +70,7 @@ def nested(leaves):
 
 
 def flat(tree, prefix=""):
-    """{name: leaf} of a tree of dicts, names joined with `.`."""
+    """Returns {keys joined with `.`: leaf} from a tree of dicts."""
     leaves = {}
     for key, value in tree.items():
         if isinstance(value, dict):
@@ -98,9 +99,9 @@ def _targets(rule):
 
 
 def _single_rules(rules):
-    """Rules in which no placeholder that has texts is on both sides.
+    """Yields rules in which no placeholder with names is on both sides.
 
-    A rule that has one stands for a rule for each of its texts.
+    A rule with such a placeholder is replaced by one rule for each name.
     """
     for rule in rules:
         names = rule.get("names", {})
@@ -115,7 +116,8 @@ def _single_rules(rules):
 
 
 def _apply_rule(rule, source, known, reverse):
-    """([(target name, array)], leaves taken, leaves that others may take)."""
+    """Returns ([(target name, array)], leaves taken, leaves that other rules
+    may take as well)."""
     if "drop" in rule:
         dropped = [] if reverse else fnmatch.filter(source, rule["drop"])
         return [], _checked(rule, dropped, reverse), []
@@ -174,7 +176,8 @@ def _checked(rule, found, reverse=False):
 
 
 def _check_all_are_there(template, values, names):
-    """Every combination of numbers from 0, and of all texts."""
+    """Checks that all combinations of numbers (from 0 to the highest found) and
+    names occur."""
     ranges = [
         range(len(names[p]) if p in names else max(v[p] for v in values) + 1)
         for p in (_placeholders(template) if values else [])
@@ -201,7 +204,8 @@ def _placeholders(template):
 
 
 def _matches(template, names, source):
-    """[({placeholder: its place}, name)] of the leaves that fit, in order."""
+    """Returns [({placeholder: index}, name)] for the leaves that match, in
+    order."""
     pattern = ""
     for literal, placeholder in re.findall(r"([^{]*)(?:\{(\w+)\})?", template):
         pattern += re.escape(literal.replace("\\.", "."))
@@ -233,12 +237,14 @@ def _text(placeholder, place, names):
 
 
 def _groups(found, stacked):
-    """Matches that are stacked together: equal but for what is stacked."""
+    """Yields groups of matches that are stacked together: those that differ
+    only in the stacked placeholders."""
 
     def key(item):
         return [value for p, value in item[0].items() if p not in stacked]
 
-    # Sorting is stable: a group stays in the order of what is stacked.
+    # Sorting is stable, so each group keeps the order of the stacked
+    # placeholders.
     for _, group in itertools.groupby(sorted(found, key=key), key):
         group = list(group)
         kept = {p: v for p, v in group[0][0].items() if p not in stacked}

@@ -1,9 +1,9 @@
-"""The shipped recipes: models of transformers give equal outputs in JAX.
+"""The shipped recipes: transformers models give equal outputs in JAX.
 
-Each model goes through its recipe into a forward pass in JAX (twins.py), and
-back into transformers. Needs the packages of requirements.txt beside this; runs
-with the recipes' reference (reference.py), and with holdfast's own engine where
-that is installed.
+Each model is converted with its recipe for a forward pass in JAX (twins.py),
+and back to transformers. Needs the packages of requirements.txt in this folder.
+Runs with the reference implementation (reference.py), and with holdfast's own
+engine if it is installed.
 """
 
 import functools
@@ -28,7 +28,7 @@ FLAX, NNX = twins.flax_outputs, twins.nnx_outputs
 MAXTEXT = twins.maxtext_outputs
 INTERLEAVED = functools.partial(MAXTEXT, interleaved=True)
 
-# (recipe, forward pass, models of models.py).
+# (recipe, forward pass, models in models.py).
 CASES = [
     (recipe, twin, model)
     for recipe, twin, names in [
@@ -60,7 +60,7 @@ CASES = [
 ]
 IDS = [f"{recipe}-{model}" for recipe, _, model in CASES]
 
-# Buffers that older files of a model hold beside its parameters.
+# Buffers that older model files contain in addition to the parameters.
 BUFFERS = {
     "llama": "model.layers.0.self_attn.rotary_emb.inv_freq",
     "gpt2": "transformer.h.1.attn.bias",
@@ -71,7 +71,8 @@ BUFFERS = {
 
 
 def ways(*verbs):
-    """The way "reference", and verbs of holdfast that may not be there."""
+    """Parametrizes a test with the way "reference" and with verbs of holdfast,
+    which are skipped if holdfast is not installed."""
     there = hasattr(holdfast, "view")
     missing = pytest.mark.skipif(not there, reason="no holdfast with recipes")
     marked = [pytest.param(verb, marks=missing) for verb in verbs]
@@ -83,7 +84,7 @@ every_case = pytest.mark.parametrize(("recipe", "twin", "name"), CASES, ids=IDS)
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
-    """A function: name of a model -> (the torch model, its directory)."""
+    """Returns a function from a model's name to (torch model, directory)."""
 
     @functools.cache
     def save(name):
@@ -104,7 +105,8 @@ def tensors_of(model_dir):
 
 
 def parameters_of(model_dir, recipe, way, out):
-    """The tree of parameters that `recipe` makes of a model's directory."""
+    """Returns the tree of parameters that `recipe` makes from a model's
+    directory."""
     if way == "reference":
         leaves = reference.apply(
             reference.load(recipe),
@@ -121,7 +123,7 @@ def parameters_of(model_dir, recipe, way, out):
 
 
 def state_of(parameters, recipe, way, model_dir, out):
-    """The tensors {name: array} that the recipe makes backwards."""
+    """Returns the tensors {name: array} that the reversed recipe makes."""
     if way == "reference":
         leaves = reference.apply(
             reference.load(recipe),
@@ -141,7 +143,8 @@ def state_of(parameters, recipe, way, model_dir, out):
 
 
 def check_loads_whole(name, model_dir, model):
-    """transformers finds every tensor in the directory, and computes alike."""
+    """Checks that transformers finds every tensor in the directory, and that
+    the outputs are the same."""
     cls = getattr(transformers, models.MODELS[name][0])
     again, info = cls.from_pretrained(
         model_dir, output_loading_info=True, attn_implementation="eager"
@@ -175,7 +178,7 @@ def test_back_again(recipe, twin, name, way, saved, tmp_path):
     )
     state = state_of(parameters, recipe, way, model_dir, tmp_path)
     expected = tensors_of(model_dir)
-    if recipe == "llama-to-flax":  # whose head is never tied
+    if recipe == "llama-to-flax":  # its target never ties the head
         embedding = expected["model.embed_tokens.weight"]
         expected.setdefault("lm_head.weight", embedding)
     assert state.keys() == expected.keys()

@@ -1,7 +1,7 @@
-"""The forward passes that parameters are made for, in JAX.
+"""The forward passes in JAX that use the recipes' parameters.
 
-Those of transformers where it had the model in Flax; otherwise a plain NNX
-module, and MaxText's arithmetic on its own tree of parameters.
+They are transformers' own if it had the model in Flax; otherwise a plain NNX
+module, or MaxText's arithmetic on MaxText's tree of parameters.
 """
 
 from unittest import mock
@@ -13,7 +13,8 @@ from flax import nnx
 
 
 def flax_outputs(config, params, inputs):
-    """(first output, the tree of shapes that the Flax class asks for)."""
+    """Returns (first output, the tree of shapes that the Flax class
+    requires)."""
     cls = getattr(transformers, "Flax" + config.architectures[0])
     with mock.patch.object(jnp, "clip", _old_clip):
         model = cls(config, _do_init=False, **_image_shape(config))
@@ -22,7 +23,7 @@ def flax_outputs(config, params, inputs):
 
 
 def _old_clip(array, a_min=None, a_max=None):
-    """jax.numpy.clip with arguments that JAX has renamed since."""
+    """Calls jax.numpy.clip by its old argument names."""
     array = array if a_min is None else jnp.maximum(array, a_min)
     return array if a_max is None else jnp.minimum(array, a_max)
 
@@ -34,7 +35,7 @@ def _image_shape(config):
 
 
 def nnx_outputs(config, params, inputs):
-    """(logits, the tree of shapes of the module's parameters)."""
+    """Returns (logits, the tree of shapes of the module's parameters)."""
     module = Decoder(config, nnx.Rngs(0))
     state = nnx.state(module, nnx.Param)
     shapes = _texts(
@@ -72,10 +73,10 @@ def rms_norm(x, scale, eps):
 
 
 def rope(x, theta, interleaved=False):
-    """`x` [batch, time, heads, head_dim], turned by its place in time.
+    """Returns `x` [batch, time, heads, head_dim], rotated by its position.
 
-    Pairs are an element of the first half and one of the second, or
-    neighbours where they are interleaved.
+    An element of the first half and an element of the second half are a pair,
+    or, if `interleaved`, two neighbors are a pair.
     """
     half = x.shape[-1] // 2
     angles = jnp.arange(x.shape[1])[:, None] / theta ** (
@@ -93,7 +94,8 @@ def rope(x, theta, interleaved=False):
 
 
 def attention(q, k, v, scale, window=None, softcap=None):
-    """Causal; `q` [batch, time, heads, d], `k` and `v` with fewer heads."""
+    """Returns causal attention. `q` is [batch, time, heads, d]; `k` and `v` may
+    have fewer heads."""
     k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], 2) for x in (k, v))
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * scale
     if softcap:
@@ -105,7 +107,7 @@ def attention(q, k, v, scale, window=None, softcap=None):
 
 
 def mixture(x, gate, up_0, up_1, down, config):
-    """Every expert on every token; all but the best weigh nothing."""
+    """Applies every expert to every token; all but the best have weight 0."""
     scores = jax.nn.softmax(x @ gate)
     best = jax.lax.top_k(scores, config.num_experts_per_tok)[0]
     scores = jnp.where(scores >= best[..., -1:], scores, 0)
@@ -117,7 +119,7 @@ def mixture(x, gate, up_0, up_1, down, config):
 
 
 class Norm(nnx.Module):
-    """RMSNorm; Gemma's adds one to its scale."""
+    """RMSNorm. Gemma's variant adds one to the scale."""
 
     def __init__(self, size, config):
         self.scale = nnx.Param(jnp.zeros(size))
@@ -236,7 +238,7 @@ class Layer(nnx.Module):
 
 
 class Decoder(nnx.Module):
-    """A decoder of transformers, as one would write it in NNX."""
+    """A transformers decoder, as one would write it in NNX."""
 
     def __init__(self, config, rngs):
         e = config.hidden_size
@@ -265,11 +267,12 @@ class Decoder(nnx.Module):
 
 
 def maxtext_outputs(config, params, inputs, interleaved=False):
-    """(logits by MaxText's scanned decoder, None).
+    """Returns (logits of MaxText's scanned decoder, None).
 
-    Kernels of queries are [embed, layers, heads, head_dim], those out of
-    attention [heads, layers, head_dim, embed]. MaxText folds the scale of
-    attention into the query's kernel, or multiplies by it, which is the same.
+    The kernels of queries are [embed, layers, heads, head_dim], those of
+    attention's output [heads, layers, head_dim, embed]. MaxText folds the scale
+    of attention into the query's kernel, or multiplies by it, which is the
+    same.
     """
     tree = params["params"]["params"]
     decoder = tree["decoder"]

@@ -34,8 +34,8 @@ import servers  # noqa: E402
 STORES = {"moto": servers.moto, "gcs": servers.gcs, "ceph": servers.ceph}
 
 
-# Cases with a parameter whose name has a line end, which Google forbids and
-# moto does not find; Ceph stores it.
+# Cases with a line end in a parameter's name. Google forbids line ends in keys,
+# and moto does not find such keys; Ceph supports them.
 UNSTORABLE = {kind: {"keys_odd_zarr2_dirs"} for kind in ("gcs", "moto")}
 
 
@@ -118,11 +118,11 @@ class Copier:
         """Checks that a copy of the copy has the same files."""
         back = self.work / url.replace("/", "_").replace(":", "_")
         self.call("cp", "--quiet", url, str(back))
-        # Saves that never ended are not copied.
+        # Unfinished saves are not copied.
         want = {name: content for name, content in files_of(source).items()
                 if ".orbax-checkpoint-tmp/" not in name}
         got = files_of(back)
-        # A marker makes a step count in an object store.
+        # In an object store, a marker commits a step.
         added = {name for name in got.keys() - want.keys()
                  if name.endswith("commit_success.txt")}
         different = sorted(name for name in want.keys() | got.keys()

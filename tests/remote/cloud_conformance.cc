@@ -2,11 +2,11 @@
 //
 //   cloud_conformance s3://bucket/prefix [--gtest_...]
 //
-// with endpoint and credentials in the environment, as users set them. The
+// The environment has the endpoint and the credentials, as users set them. The
 // bucket must exist. Everything is written below a prefix that no earlier run
-// has used, and removed at the end. HOLDFAST_TEST_MANY_KEYS: the number of keys
-// that the test of pages writes (default 1100). HOLDFAST_TEST_UTF8_KEYS=1: keys
-// of the server are UTF-8 without line ends.
+// has used, and removed at the end. HOLDFAST_TEST_MANY_KEYS is the number of
+// keys that the test of pages writes (default 1100). HOLDFAST_TEST_UTF8_KEYS=1
+// means that the server accepts only UTF-8 keys without line ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ namespace holdfast {
 namespace {
 
 std::shared_ptr<Bucket> tested_bucket;
-std::string tested_prefix;  // "a/b/", of this run
+std::string tested_prefix;  // the prefix of this run, such as "a/b/"
 
 std::string NewPrefix() {
   static int count = 0;
@@ -62,7 +62,8 @@ struct RealStores {
 INSTANTIATE_TYPED_TEST_SUITE_P(Real, BucketConformance, RealBuckets);
 INSTANTIATE_TYPED_TEST_SUITE_P(Real, StoreConformance, RealStores);
 
-// Larger than one request, written by several threads, read back by ranges.
+// An object that is larger than one request is written by several threads and
+// read in ranges.
 TEST(RealStoreTest, LargeObjectsStreamBothWays) {
   BucketStore store(tested_bucket, NewPrefix() + "large");
   const std::string content = conformance::Pattern(40'000'003, 5);

@@ -1,7 +1,7 @@
 """Pytest fixtures for servers, and for the programs under test.
 
     python -m pytest tests/remote --cli build/dev/cli/holdfast
-        [--long]      also on Ceph, and what takes minutes (tests/conftest.py)
+        [--long]      adds Ceph, and tests that take minutes (tests/conftest.py)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config,
 
 @pytest.fixture(scope="session")
 def cli(request: pytest.FixtureRequest) -> str:
-    """The holdfast command."""
+    """Returns the path of the holdfast command."""
     return str(Path(request.config.getoption("--cli")).resolve())
 
 
@@ -45,7 +45,8 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def run(cli: str) -> Run:
-    """run(server, *words, **variables) runs the command against that server."""
+    """Returns run(server, *words, **variables), which runs the command with the
+    environment for that server."""
     def run_cli(server: servers.Server, *words: str,
                 **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([cli, *words], capture_output=True, text=True,
@@ -56,34 +57,34 @@ def run(cli: str) -> Run:
 
 @pytest.fixture(scope="session")
 def moto() -> Iterator[servers.Server]:
-    """Moto's S3, which checks signatures."""
+    """Runs moto's S3, which checks signatures."""
     with servers.moto() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def lax_moto() -> Iterator[servers.Server]:
-    """Moto's S3 without checks, for proxies that change signed parts."""
+    """Runs moto's S3 without checks, for proxies that change signed parts."""
     with servers.moto(checks_signatures=False) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def ceph() -> Iterator[servers.Ceph]:
-    """Ceph's S3 gateway."""
+    """Runs Ceph's S3 gateway."""
     with servers.ceph() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[servers.Server]:
-    """holdfast's fake of Google's store."""
+    """Runs holdfast's fake of Google's store."""
     with servers.gcs() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
-    """A plain web server of server.folder."""
+    """Runs a plain web server that serves server.folder."""
     with servers.files(tmp_path_factory.mktemp("files")) as server:
         yield server

@@ -14,24 +14,25 @@ performing-resumable-uploads, request-preconditions, batch, composite-objects,
 requester-pays) and from how googleapis/storage-testbench answers:
 - Object names are one escaped path segment. A new object gets a new generation
   (microseconds, increasing) and metageneration 1.
-- ifGenerationMatch=0 requires that there is no live object; another number,
-that
-  this generation is live. Otherwise the answer is 412 conditionNotMet, whether
-  or not the object exists. A get that violates ifGenerationNotMatch gets 304.
+- ifGenerationMatch=0 requires that there is no live object. Any other number
+  requires that this generation is live. Otherwise the answer is 412
+  conditionNotMet, whether or not the object exists. A get that violates
+  ifGenerationNotMatch gets 304.
 - alt=media answers 206 with Content-Range for ranges that can be met, 416 with
-  "bytes */SIZE" for others, and errors as plain text; x-goog-generation,
-  -metageneration, -hash (crc32c, md5), -stored-content-length always come.
+  "bytes */SIZE" for others, and errors as plain text. x-goog-generation,
+  -metageneration, -hash (crc32c, md5), -stored-content-length are always sent.
 - Lists are sorted by name; maxResults counts items and prefixes together;
   startOffset is inclusive, endOffset exclusive.
-- Resumable uploads: 200 with Location; chunks of a multiple of 256 KiB except
-  the last; 308 with "Range: bytes=0-N" (no Range when nothing is persisted);
-  "bytes */*" asks; bytes before the persisted offset are ignored; a finished
-  session answers with the metadata again; DELETE answers 499; preconditions of
-  the session's start are checked at the start and at the end.
+- Resumable uploads: the start answers 200 with Location. The size of each chunk
+  except the last is a multiple of 256 KiB. A chunk answers 308 with "Range:
+  bytes=0-N", without Range if nothing is persisted. "bytes */*" asks for the
+  state. Bytes before the persisted offset are ignored. A finished session
+  answers with the metadata again, and DELETE with 499. The preconditions of the
+  session's start are checked at the start and at the end.
 - Batches: at most 100 parts; no uploads and no media; the answers carry
   Content-ID "response-" + the request's.
-- compose: at most 32 sources, componentCount, no md5. rewrite: a token while it
-  isn't done. delete: 204.
+- compose: at most 32 sources, componentCount, no md5. rewrite: a token until it
+  is done. delete: 204.
 - Requester pays without userProject: 400 "required" ... UserProjectMissing.
 - Without storage.objects.list, a get of an absent object is 403, not 404;
   replacing an object also needs storage.objects.delete.
@@ -96,7 +97,7 @@ class Api:
         self.storage = storage
         self.control = storage.control
 
-    # The front door.
+    # Routing.
 
     def answer(self, request: Request, in_batch: bool = False) -> Reply:
         try:

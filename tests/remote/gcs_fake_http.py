@@ -1,4 +1,4 @@
-"""HTTP/1.1, and the forms of requests and answers in gcs_fake.py."""
+"""HTTP/1.1, and the parsing of requests, for gcs_fake.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 from gcs_fake_state import ApiError, Request, crc32c
 
-# Forms of requests.
+# Parsing of requests.
 
 
 def parameter(value: str, name: str) -> bytes:

@@ -1,5 +1,5 @@
 """The state of gcs_fake.py: buckets, objects, lists, and the values that tests
-set (`Control`). gcs_fake.py says where the rules are from.
+set (`Control`). gcs_fake.py names the sources of the rules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _fast_crc32c() -> Any:
 
 _FAST_CRC32C = _fast_crc32c()
 MIB = 1 << 20
-MD5_BYTES_MAX = 8 * MIB  # larger objects have none, like composed ones
+MD5_BYTES_MAX = 8 * MIB  # larger objects have no MD5, like composed objects
 SLOW_CRC_BYTES_MAX = 4 * MIB
 
 
@@ -45,7 +45,7 @@ _CRC_TABLE = _crc_table()
 
 
 def crc32c(data: Any) -> int | None:
-    """Returns the CRC-32C of bytes; None where it would take too long."""
+    """Returns the CRC-32C of bytes, or None if it would take too long."""
     if _FAST_CRC32C is not None:
         view, found = memoryview(data), 0
         for at in range(0, len(view), MIB):

@@ -1,5 +1,5 @@
-"""Programs that tests/remote/test_python.py runs in other processes, and what
-they share with tests.
+"""Programs that tests/remote/test_python.py runs in other processes, and
+functions that they share with tests.
 
 python python_programs.py NAME ARGUMENT...
 """
@@ -28,7 +28,8 @@ def state_of(step: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def this_process_at(server: Any) -> Iterator[None]:
-    """holdfast, in this process, speaks with a server of servers.py."""
+    """Makes holdfast in this process use a server of servers.py, until the
+    context ends."""
     from holdfast import remote
 
     kept = dict(os.environ)

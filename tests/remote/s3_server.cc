@@ -4,8 +4,9 @@
 //   AWS_ENDPOINT_URL_S3=http://127.0.0.1:5000 AWS_ACCESS_KEY_ID=...
 //   AWS_SECRET_ACCESS_KEY=... HOLDFAST_TEST_S3_BUCKET=name s3_server
 //
-// The bucket must exist. HOLDFAST_TEST_S3_STYLE=virtual: its name is in the
-// host's name. HOLDFAST_TEST_S3_SOURCE: the expected source of the credentials.
+// The bucket must exist. With HOLDFAST_TEST_S3_STYLE=virtual, requests have the
+// bucket's name in the host's name. HOLDFAST_TEST_S3_SOURCE is the expected
+// source of the credentials.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,12 +65,12 @@ class S3Server : public testing::Test {
   }
   std::string Key(const std::string& name) const { return prefix_ + name; }
 
-  // Not used by any earlier run.
+  // A prefix that no earlier run has used.
   const std::string prefix_ = "t" + RandomHex32().substr(0, 12) + "/";
   std::shared_ptr<Bucket> bucket_;
 };
 
-// Keys that paths, queries and XML might alter.
+// The keys contain characters that paths, queries and XML might alter.
 TEST_F(S3Server, HardKeysAreKeptAsTheyAre) {
   std::vector<std::string> keys;
   for (const char* name :

@@ -54,12 +54,12 @@ class Server:
     access_key: str = ""
     secret_key: str = ""
     folder: Path | None = None
-    # The rest of a client's environment.
+    # Other variables of a client's environment.
     variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def root(self) -> str:
-        """The URL below which tests put their objects: s3://bucket, ..."""
+        """The URL below which tests put their objects, such as s3://bucket."""
         return {"s3": f"s3://{BUCKET}", "gcs": f"gs://{BUCKET}",
                 "http": self.url}[self.kind]
 
@@ -153,7 +153,8 @@ def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 def await_true(question: Callable[[], bool], process: subprocess.Popen[bytes],
                log: Path) -> None:
-    """Polls until the answer is yes; RuntimeError if the process has ended."""
+    """Polls until the answer is true. Raises RuntimeError if the process has
+    ended, or if it takes too long."""
     end = time.monotonic() + START_SECONDS_MAX
     while not question():
         if process.poll() is not None or time.monotonic() > end:
@@ -214,9 +215,9 @@ POLICY = json.dumps({
 
 @contextlib.contextmanager
 def moto(*, checks_signatures: bool = True) -> Iterator[Server]:
-    """Moto's S3 with one user and one bucket.
+    """Runs moto's S3 with one user and one bucket.
 
-    Without checks_signatures a proxy may change headers that are signed."""
+    Without checks_signatures, a proxy may change signed headers."""
     port = free_port()
     # Three calls create the user; every later call must be signed.
     variables = {"INITIAL_NO_AUTH_ACTION_COUNT": "3"} if checks_signatures else {}
@@ -239,7 +240,7 @@ def moto(*, checks_signatures: bool = True) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def gcs(*arguments: str) -> Iterator[Server]:
-    """gcs_fake.py with one bucket, and with these further arguments."""
+    """Runs gcs_fake.py with one bucket and the given arguments."""
     with printing_program([str(HERE / "gcs_fake.py"), "--port", "0", "--bucket",
                            BUCKET, *arguments]) as url:
         yield Server("gcs", url)
@@ -247,7 +248,7 @@ def gcs(*arguments: str) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def files(folder: Path, certificate: str = "", key: str = "") -> Iterator[Server]:
-    """range_server.py on a folder; with TLS if a certificate is given."""
+    """Runs range_server.py on a folder, with TLS if a certificate is given."""
     tls = ["--certificate", certificate, "--key", key] if certificate else []
     with printing_program([str(HERE / "range_server.py"), str(folder),
                            *tls]) as url:
@@ -256,7 +257,7 @@ def files(folder: Path, certificate: str = "", key: str = "") -> Iterator[Server
 
 @contextlib.contextmanager
 def chaos(server: Server, **rules: Any) -> Iterator[Chaos]:
-    """chaos_proxy.py for a server, with the given rules."""
+    """Runs chaos_proxy.py for a server, with the given rules."""
     with printing_program([str(HERE / "chaos_proxy.py"), "--upstream",
                            server.url, "--rules", json.dumps(rules)]) as url:
         known = {item.name: getattr(server, item.name)
@@ -265,8 +266,8 @@ def chaos(server: Server, **rules: Any) -> Iterator[Chaos]:
 
 
 def self_signed(folder: Path, host: str = "127.0.0.1") -> tuple[str, str]:
-    """Makes files of a self-signed certificate for that address, and its
-    key."""
+    """Makes a self-signed certificate for an address; returns the paths of the
+    certificate and of its key."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -380,7 +381,7 @@ def _answers(*arguments: str, contains: str = "") -> bool:
 
 @contextlib.contextmanager
 def ceph() -> Iterator[Ceph]:
-    """A Ceph cluster in memory with its S3 gateway; takes about 13 s to
+    """Runs a Ceph cluster in memory with its S3 gateway. Takes about 13 s to
     start."""
     with scratch() as folder, contextlib.ExitStack() as stack:
         config, port = _ceph_folder(folder)

@@ -22,14 +22,15 @@ STORES = ["moto", "gcs"]
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest) -> servers.Server:
-    """A store that can be written."""
+    """Returns a store that can be written."""
     server: servers.Server = request.getfixturevalue(request.param)
     return server
 
 
 @pytest.fixture(scope="module")
 def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Arrays written by numpy: one of several pieces, and some small ones."""
+    """Returns an npz file with a large array, which is copied in several
+    pieces, and small arrays."""
     path = tmp_path_factory.mktemp("npz") / "arrays.npz"
     rng = np.random.default_rng(7)
     np.savez(path, big=rng.integers(0, 255, (9 << 20,), np.uint8),
@@ -41,7 +42,7 @@ def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def checkpoint(cli: str, npz: Path,
                tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same arrays as a checkpoint in Orbax's format."""
+    """Returns a checkpoint in Orbax's format with the same arrays."""
     path = tmp_path_factory.mktemp("ckpt") / "7"
     subprocess.run([cli, "convert", "--quiet", "--to", "orbax", str(npz),
                     str(path)], check=True)
@@ -50,12 +51,12 @@ def checkpoint(cli: str, npz: Path,
 
 @pytest.fixture
 def place(store: servers.Server) -> str:
-    """A directory of a store that no other test uses."""
+    """Returns a directory of the store that no other test uses."""
     return f"{store.root}/{uuid.uuid4().hex}"
 
 
 def ok(done: subprocess.CompletedProcess[str]) -> str:
-    """The output of a command that must succeed."""
+    """Returns the output of a command, which must have succeeded."""
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -291,7 +292,7 @@ def test_nothing_answers(run: Run, moto: servers.Server) -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[Path]:
-    """A tree that is not a checkpoint."""
+    """Returns a directory tree that is not a checkpoint."""
     tree = tmp_path / "plain"
     (tree / "a/b").mkdir(parents=True)
     (tree / "a/b/c d+é.bin").write_bytes(b"x" * (17 << 20))

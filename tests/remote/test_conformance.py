@@ -13,18 +13,19 @@ import pytest
 
 import servers
 
-# Tests that depend on the server; BucketStore over buckets in memory and over
-# Google's fake already covers the others.
+# The tests that depend on the server. The other tests already run on
+# BucketStore with buckets in memory and with Google's fake.
 QUICK = ["*BucketConformance*", "RealStoreTest*", "*StoreConformance*Create*",
          "*StoreConformance*Unusual*", "*StoreConformance*ByPrefix*",
          "*StoreConformance*PastTheEnd*"]
-# Amazon's and Google's APIs accept only UTF-8 keys, Google's no line ends.
+# Amazon's and Google's APIs accept only UTF-8 keys, and Google's accepts no
+# line ends.
 VARIABLES = {"HOLDFAST_TEST_UTF8_KEYS": "1"}
 
 
 @pytest.fixture(scope="session")
 def cloud_conformance(cli: str) -> str:
-    """The program from the command's build."""
+    """Returns the program, which is in the command's build."""
     return str(Path(cli).parents[1] / "tests/remote/cloud_conformance")
 
 
@@ -58,7 +59,7 @@ def test_ceph(cloud_conformance: str, ceph: servers.Server) -> None:
 
 @pytest.mark.long
 def test_moto_whole(cloud_conformance: str, moto: servers.Server) -> None:
-    """The tests that the quick form leaves out pass, too."""
+    """The tests that the quick run leaves out pass, too."""
     check(cloud_conformance, moto, ["*"])
 
 

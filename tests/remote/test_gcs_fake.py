@@ -29,7 +29,7 @@ class Answer:
         self.headers = {name.lower(): value for name, value in headers.items()}
 
     def json(self) -> dict[str, object]:
-        """The body, which is a JSON object."""
+        """Returns the body, which is a JSON object."""
         value: dict[str, object] = json.loads(self.body)
         return value
 
@@ -46,7 +46,8 @@ class Caller:
     def __call__(
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> Answer:
-        """Returns any answer; header names have _ for -."""
+        """Sends a request; returns the answer, whatever its status. Header
+        names have _ for -."""
         url = path if path.startswith("http") else self.url + path
         request = urllib.request.Request(
             url,
@@ -70,7 +71,8 @@ class Caller:
 
 @pytest.fixture()
 def call(gcs: servers.Server) -> Iterator[Caller]:
-    """The server, without other tests' quirks and counters."""
+    """Yields a Caller of the server, without other tests' quirks and
+    counters."""
     caller = Caller(gcs.url)
     caller("POST", "/_fake/reset", b"{}")
     yield caller
@@ -78,7 +80,8 @@ def call(gcs: servers.Server) -> Iterator[Caller]:
 
 
 def test_generations_are_preconditions(call: Caller) -> None:
-    """0 means absent, another number that generation; violations are 412."""
+    """0 requires that the object is absent, another number requires that
+    generation; the answer to a violation is 412."""
     first = call.put("f/gen", b"a", "&ifGenerationMatch=0")
     assert first.status == 200 and first.json()["metageneration"] == "1"
     assert call.put("f/gen", b"b", "&ifGenerationMatch=0").status == 412
@@ -98,13 +101,14 @@ def test_generations_are_preconditions(call: Caller) -> None:
 
 
 def test_media_has_ranges_and_hashes(call: Caller) -> None:
-    """206 with Content-Range, 416 past the end, crc32c of the full object."""
+    """Answers have 206 with Content-Range, 416 past the end, and the crc32c of
+    the full object."""
     call.put("f/media", b"123456789")
     path = f"{OBJECTS}/f%2Fmedia?alt=media"
     part = call("GET", path, Range="bytes=2-4")
     assert (part.status, part.body) == (206, b"345")
     assert part.headers["content-range"] == "bytes 2-4/9"
-    # The check value of CRC-32C.
+    # The published check value of CRC-32C, for "123456789".
     crc = base64.b64encode(0xE3069283.to_bytes(4, "big")).decode()
     assert f"crc32c={crc}" in part.headers["x-goog-hash"]
     assert part.headers["x-goog-stored-content-length"] == "9"
@@ -116,7 +120,8 @@ def test_media_has_ranges_and_hashes(call: Caller) -> None:
 
 
 def test_lists_have_pages_prefixes_and_offsets(call: Caller) -> None:
-    """maxResults counts prefixes too; startOffset is in, endOffset is not."""
+    """maxResults counts prefixes too; startOffset is inclusive, endOffset
+    exclusive."""
     names = ["l/a", "l/b/1", "l/b/2", "l/c", "l/d/1", "l/e"]
     for name in names:
         call.put(name, b"")
@@ -145,8 +150,8 @@ def test_lists_have_pages_prefixes_and_offsets(call: Caller) -> None:
 
 
 def test_resumable_uploads(call: Caller) -> None:
-    """308 reports kept bytes; overlaps are ignored; finished sessions
-    answer."""
+    """308 reports the persisted bytes, overlaps are ignored, and a finished
+    session still answers."""
     start = call(
         "POST",
         f"{UPLOADS}?uploadType=resumable&name=f/up&ifGenerationMatch=0",
@@ -223,7 +228,8 @@ def test_compose_rewrite_and_batch(call: Caller) -> None:
 
 
 def test_tokens_and_permissions(call: Caller) -> None:
-    """401 without a valid token, 403 with the name of the permission."""
+    """The answer is 401 without a valid token, and 403 with the name of a
+    missing permission."""
     call.put("f/token", b"x")
     call("POST", "/_fake/tokens", b'{"require":true,"add":["good"]}')
     path = f"{OBJECTS}/f%2Ftoken"
@@ -234,7 +240,7 @@ def test_tokens_and_permissions(call: Caller) -> None:
     call("POST", "/_fake/deny", b'{"permissions":["storage.objects.list"]}')
     denied = call("GET", OBJECTS)
     assert denied.status == 403 and b"storage.objects.list" in denied.body
-    # A user who may not list is not told what is absent.
+    # Without the permission to list, the answer for an absent object is 403.
     assert call("GET", f"{OBJECTS}/f%2Fabsent").status == 403
     assert call("GET", path).status == 200
 

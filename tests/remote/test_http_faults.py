@@ -1,9 +1,9 @@
-"""Tests that faulty servers give right bytes or a clear error.
+"""Tests that faulty servers lead to right bytes or a clear error.
 
 bucket_client (a Store on a bucket, with short waits) and the holdfast command
 use S3, Google's store and plain web servers through the chaos proxy, which
-loses, cuts, repeats and refuses. Each test states whether its fault must be
-survived; where an error is allowed, wrong bytes are not.
+loses, cuts, repeats and refuses. Each test states whether the client must
+survive its fault. If an error is allowed, wrong bytes are not.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import servers
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
-# More than one part, and more than one ranged read; small; nothing.
+# "large" objects need several parts and several ranged reads.
 SIZES = {"large": 17 * MIB + 12345, "small": 70_000, "empty": 0}
-# Faults that are survived by asking again.
+# Faults that a client survives by sending the request again.
 LOSSES = ["lose_request", "lose_answer", "reset_body", "truncate_body",
           "duplicate_request", "duplicate_answer"]
-# The quick form tests large objects with these faults, the long form with all.
+# The quick run tests large objects only with these faults, --long with all.
 QUICK_LARGE = ("lose_answer", "reset_body")
 LIES = ["ignore_range", "shift_range", "short_range"]
 
 
 @dataclass
 class Told:
-    """The last words of bucket_client, and all that it printed."""
+    """The last line of bucket_client's output, and its complete output."""
 
     status: str
     message: str
@@ -45,7 +45,8 @@ class Told:
 
 
 def same(read: bytes, written: bytes) -> bool:
-    """Whether they are equal; pytest would take minutes to show differences."""
+    """Whether both are equal. Used because pytest would take minutes to show a
+    difference."""
     return read == written
 
 
@@ -110,7 +111,7 @@ class Client:
 
 @pytest.fixture(scope="session")
 def bucket_client(cli: str) -> str:
-    """The program from the command's build."""
+    """Returns the program, which is in the command's build."""
     return str(Path(cli).parents[1] / "tests/remote/bucket_client")
 
 
@@ -119,7 +120,8 @@ KINDS = ["moto", "gcs", pytest.param("ceph", marks=pytest.mark.long)]
 
 @pytest.fixture(scope="session")
 def proxies() -> Iterator[Callable[[servers.Server], servers.Chaos]]:
-    """Makes one proxy per server, for all tests."""
+    """Yields a function that returns a server's proxy, the same for all
+    tests."""
     running: dict[str, tuple[Any, servers.Chaos]] = {}
 
     def of(server: servers.Server) -> servers.Chaos:
@@ -134,8 +136,8 @@ def proxies() -> Iterator[Callable[[servers.Server], servers.Chaos]]:
 
 def client_of(request: pytest.FixtureRequest, kind: str,
               folder: Path) -> Iterator[Client]:
-    """A client of the server of that name; checks at the end that no secret was
-    printed."""
+    """Yields a client of the server `kind`; checks at the end that no secret
+    was printed."""
     server = request.getfixturevalue(kind)
     proxy = request.getfixturevalue("proxies")(server)
     proxy.reset()
@@ -151,20 +153,20 @@ def client_of(request: pytest.FixtureRequest, kind: str,
 
 @pytest.fixture(params=KINDS)
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
-    """A client of each object store."""
+    """Yields a client of an object store."""
     yield from client_of(request, request.param, tmp_path)
 
 
 @pytest.fixture(params=["lax_moto", "gcs"])
 def unsigned(request: pytest.FixtureRequest,
              tmp_path: Path) -> Iterator[Client]:
-    """A client of stores that let a proxy change requests."""
+    """Yields a client of a store that lets a proxy change requests."""
     yield from client_of(request, request.param, tmp_path)
 
 
 def fault_cases(kinds: list[str]) -> list[Any]:
-    """Returns (kind, "small") and (kind, "large") for each kind; the long form
-    adds most of the large ones."""
+    """Returns (kind, "small") and (kind, "large") for each kind. Most of the
+    large cases run only with --long."""
     large = [pytest.param(kind, "large", marks=()
                           if kind in QUICK_LARGE else pytest.mark.long)
              for kind in kinds]
@@ -185,7 +187,7 @@ def test_clean(client: Client, size: str) -> None:
 
 @pytest.mark.parametrize(("kind", "size"), fault_cases(LOSSES))
 def test_reads_survive(client: Client, kind: str, size: str) -> None:
-    """Every third answer is lost or repeated, and yet all bytes are right."""
+    """Every third answer is lost or repeated, but all bytes are right."""
     content = client.put(size, SIZES[size])
     client.proxy.set(faults=[{"kind": kind, "match": "^GET", "every": 3,
                               "after_bytes": SIZES[size] // 70}])
@@ -198,8 +200,8 @@ def test_reads_survive(client: Client, kind: str, size: str) -> None:
 
 @pytest.mark.parametrize(("kind", "size"), fault_cases([*LOSSES, "throttle"]))
 def test_writes_survive(client: Client, kind: str, size: str) -> None:
-    """Writes survive, even conditional ones, which must recognize their own
-    result."""
+    """Writes survive. A conditional write that is sent again recognizes its
+    own result."""
     client.proxy.set(faults=[{"kind": kind, "match": "^(PUT|POST|DELETE)",
                               "every": 2, "after_bytes": 10}])
     content = client.put("made", SIZES[size])
@@ -218,9 +220,10 @@ def test_writes_survive(client: Client, kind: str, size: str) -> None:
 @pytest.mark.parametrize("seconds", [
     1.5, pytest.param(30, marks=pytest.mark.long)])
 def test_throttling(client: Client, seconds: float) -> None:
-    """Storms of 503 and 429 are waited out, with fewer concurrent requests."""
+    """The client waits while a server answers 503 or 429, and sends fewer
+    concurrent requests."""
     content = client.put("x", SIZES["large"])
-    # A long storm uses the real client's waits.
+    # The long case uses the real client's waits.
     waits = {} if seconds < 10 else {"backoff_ms": "100",
                                      "backoff_max_ms": "20000",
                                      "deadline_ms": "300000"}
@@ -317,7 +320,7 @@ def test_tls(tmp_path: Path, bucket_client: str) -> None:
             env=server.environment(HOLDFAST_CA_BUNDLE=certificate))
         assert done.returncode == 0, done.stdout
         assert out.read_bytes() == b"content"
-        # A trusted certificate for another name.
+        # A trusted certificate for another name is refused.
         other = [*command[:2], command[2].replace("127.0.0.1", "localhost"),
                  str(out)]
         done = subprocess.run(
@@ -373,7 +376,8 @@ class TestWebServer:
         assert same(read, content)
 
     def test_another_file_meanwhile_is_no_mix(self, web: Client) -> None:
-        """A file replaced between the ranges of one read gives no mix."""
+        """A file that is replaced between the ranges of one read does not give
+        a mix of both."""
         old = self.content_of(web, "large")
         new = os.urandom(len(old))
         assert web.server.folder is not None

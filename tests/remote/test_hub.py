@@ -35,7 +35,7 @@ def safetensors_of(**arrays: np.ndarray) -> bytes:
 
 
 def model(seed: int) -> dict[str, bytes]:
-    """Returns the files of a model in two parts, and files without weights."""
+    """Returns the files of a model: two parts with weights, and other files."""
     rng = np.random.default_rng(seed)
     arrays = {name: rng.standard_normal((100, 70)).astype(np.float32)
               for name in ("a", "b", "c")}
@@ -52,7 +52,7 @@ def model(seed: int) -> dict[str, bytes]:
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:
-    """Writes the files into a folder."""
+    """Writes the files into a folder; returns the folder."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def cache(home: Path, name: str, commit: str, files: dict[str, bytes]) -> Path:
 
 @pytest.fixture
 def hub() -> Iterator[hub_fake.Hub]:
-    """A hub with a model; checks at the end that no token leaked."""
+    """Runs a hub with a model; checks at the end that no token leaked."""
     with hub_fake.Hub() as running:
         running.push("org/model", model(1))
         yield running
@@ -84,7 +84,8 @@ def hub() -> Iterator[hub_fake.Hub]:
 
 @pytest.fixture
 def hub_run(cli: str, hub: hub_fake.Hub) -> Run:
-    """hub_run(*words, **variables) runs the command against that hub."""
+    """Returns hub_run(*words, **variables), which runs the command with the
+    environment for the hub."""
     def run_cli(*words: str,
                 **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([cli, *words], capture_output=True, text=True,
@@ -94,13 +95,13 @@ def hub_run(cli: str, hub: hub_fake.Hub) -> Run:
 
 
 def ok(done: subprocess.CompletedProcess[str]) -> str:
-    """The output of a command that must succeed."""
+    """Returns the output of a command, which must have succeeded."""
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def failed(done: subprocess.CompletedProcess[str]) -> str:
-    """The message of a command that must fail, on one line."""
+    """Returns the message, on one line, of a command that must have failed."""
     assert done.returncode != 0, done.stdout
     return " ".join(done.stderr.split())
 
@@ -182,7 +183,8 @@ def test_a_push_in_mid_read(hub: hub_fake.Hub, hub_run: Run,
 
 
 def test_tokens(hub: hub_fake.Hub, hub_run: Run, tmp_path: Path) -> None:
-    """Gated and private repositories; tokens from a variable and a file."""
+    """Gated and private repositories need a token, from a variable or a
+    file."""
     repository = hub.repositories["org/model"]
     repository.is_gated = True
     text = failed(hub_run("ls", "hf://org/model"))
@@ -204,7 +206,7 @@ def test_tokens(hub: hub_fake.Hub, hub_run: Run, tmp_path: Path) -> None:
 
 
 def test_what_is_not_there(hub: hub_fake.Hub, hub_run: Run) -> None:
-    """Names of missing repositories, revisions and files."""
+    """The message names the missing repository, revision or file."""
     wanted = {
         "hf://org/other": "there is no such repository",
         "hf://org/model@v9": 'has no revision "v9"',
@@ -217,7 +219,8 @@ def test_what_is_not_there(hub: hub_fake.Hub, hub_run: Run) -> None:
 
 
 def test_a_lying_hub(hub: hub_fake.Hub, hub_run: Run) -> None:
-    """Trees that lead out of the repository; next pages on other servers."""
+    """A tree must not lead out of the repository, nor a next page to another
+    server."""
     def escape(tree: list[Any]) -> list[Any]:
         return [*tree, {"type": "file", "oid": "x", "size": 3,
                         "path": "../../.bashrc"}]
@@ -262,7 +265,8 @@ def test_the_cache_comes_first(hub: hub_fake.Hub, hub_run: Run,
 
 def test_nothing_is_written(hub: hub_fake.Hub, hub_run: Run,
                             tmp_path: Path) -> None:
-    """Nothing is written to a hub, nor on its behalf into the cache."""
+    """Nothing is written to a hub, and its files are not written into the
+    cache."""
     here = str(write(tmp_path / "here", model(1)))
     commit = next(iter(hub.repositories["org/model"].commits))
     home = cache(tmp_path / "home", "org/model", commit, model(1))
@@ -275,12 +279,12 @@ def test_nothing_is_written(hub: hub_fake.Hub, hub_run: Run,
     assert sorted(home.rglob("*")) == before
 
 
-# Web servers: files by path, and models whose files an index lists.
+# Web servers, which serve files by path, and models whose files an index lists.
 
 
 def test_files_of_a_web_server(run: Run, files: servers.Server,
                                tmp_path: Path) -> None:
-    """Every reading verb works, by ranges."""
+    """Every reading verb works, and reads by ranges."""
     assert files.folder is not None
     here = write(files.folder / "model", model(1))
     np.savez(files.folder / "arrays.npz", w=np.arange(12.0).reshape(3, 4))
@@ -307,7 +311,7 @@ def test_files_of_a_web_server(run: Run, files: servers.Server,
 
 def test_python(hub: hub_fake.Hub, tmp_path: Path,
                 monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package's load, open and convert."""
+    """The package's load, open and convert read from the hub."""
     holdfast = pytest.importorskip("holdfast")
     for name, value in hub.environment().items():
         monkeypatch.setenv(name, value)

@@ -42,7 +42,7 @@ def tree(step: int = 3) -> dict[str, Any]:
     return state_of(step)
 
 
-# Other tests use s3:// only with --long.
+# Tests without this mark use s3:// only with --long.
 on_both = pytest.mark.parametrize("server", ["gs", "s3"], indirect=True)
 
 
@@ -57,7 +57,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
 
 @pytest.fixture
 def root(server: servers.Server) -> RemotePath:
-    """A directory only for this test."""
+    """Returns a directory that no other test uses."""
     return RemotePath(server.root) / uuid.uuid4().hex[:8]
 
 
@@ -216,7 +216,7 @@ def test_data_is_read_with_few_requests(root: RemotePath) -> None:
 
 
 def test_web_servers_are_read(tmp_path: Path) -> None:
-    """Over TLS, with checked certificates."""
+    """https:// is read over TLS, and certificates are checked."""
     certificate, key = servers.self_signed(tmp_path)
     folder = tmp_path / "files"
     folder.mkdir()
@@ -368,7 +368,7 @@ def test_managers_keep_and_remove_steps(
 
 
 def test_a_step_that_is_saved_again_stays(root: RemotePath) -> None:
-    """A step whose files were about to be removed is saved again."""
+    """If a step in the trash is saved again, the new step is not removed."""
     ocp.PyTreeCheckpointer().save(root / "1", tree(1))
     trashed, _ = _engine.dispose_of_steps(str(root), ["1"])
     assert trashed == [str(root / "1")]
@@ -517,7 +517,7 @@ def test_tensorstore_reads_what_we_wrote_and_we_what_it_wrote(
 
 @pytest.mark.parametrize("server", ["gs"], indirect=True)
 def test_stock_orbax_restores_what_we_saved(root: RemotePath) -> None:
-    """Only on gs://: Orbax builds no specs of s3://."""
+    """Runs only on gs://, because Orbax builds no specs for s3://."""
     ocp.PyTreeCheckpointer().save(root / "1", tree())
     done = run("orbax_restores", root / "1")
     assert done.stdout == "restored\n", done.stderr
@@ -525,7 +525,7 @@ def test_stock_orbax_restores_what_we_saved(root: RemotePath) -> None:
 
 @pytest.mark.parametrize("server", ["gs"], indirect=True)
 def test_we_restore_what_stock_orbax_saved(root: RemotePath) -> None:
-    """Only on gs://: Orbax builds no specs of s3://."""
+    """Runs only on gs://, because Orbax builds no specs for s3://."""
     done = run("orbax_saves", root / "1")
     assert done.stdout == "saved\n", done.stderr
     same(ocp.PyTreeCheckpointer().restore(root / "1"), tree())
@@ -543,7 +543,7 @@ def test_a_killed_loop_goes_on(root: RemotePath) -> None:
         assert process.stdout.readline() == "from None\n"
         assert process.stdout.readline() == "in the middle\n"
         process.kill()
-    # A second machine looks before the first machine's remains are removed.
+    # Lists the steps while the unfinished save of the killed process is there.
     assert ocp.utils.checkpoint_steps(root) == [1, 2]
     assert (root / "3").is_dir()
     done = run("train", root, "5", "none")

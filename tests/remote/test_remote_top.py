@@ -24,7 +24,7 @@ LATENCY_MS = 20
 
 @pytest.fixture(scope="module")
 def large(cli: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root with one step of many leaves."""
+    """Returns a root with one step, which has many leaves."""
     folder = tmp_path_factory.mktemp("large")
     np.savez(folder / "arrays.npz", **{
         f"layers.{i // 10}.w{i % 10}": np.full(4, i, np.float32)
@@ -58,10 +58,10 @@ def seconds_to_view(cli: str, url: str, environment: dict[str, str]) -> float:
     return seconds
 
 
-# Bounds; a change that sends more requests has to say why. The view needs one
-# list and four of a checkpoint's eight files: the checksums, the tree, the
-# manifest and its root. A root costs four lists, and each step two requests,
-# for its checksums and its times.
+# The numbers are bounds. A change that sends more requests must explain why.
+# The view needs one list and four of a checkpoint's eight files: the checksums,
+# the tree, the manifest and its root node. A root costs four lists, and two
+# requests for each step, for its checksums and its times.
 @pytest.mark.parametrize(("below", "requests"), [("/7", 5), ("", 13)])
 def test_a_large_tree_is_seen_after_few_requests(
         moto: servers.Server, cli: str, run: Callable[..., Any], large: Path,

@@ -1,10 +1,11 @@
-"""Tests how many requests each API of a run sends, and that none is repeated.
+"""Tests how many requests each API sends, and how many of them are repeated.
 
 Each API saves, opens, looks for the latest step and restores, in a bucket
-behind a counting proxy. The numbers are bounds: a change that sends fewer
-requests lowers them, and one that sends more has to say why.
-HOLDFAST_SHOW_REQUESTS=1 (with `-s`) prints the requests. A save's checks that
-it still holds its lease depend on time, and do not count.
+behind a counting proxy. The numbers are bounds. A change that sends fewer
+requests should lower them, and a change that sends more must explain why.
+HOLDFAST_SHOW_REQUESTS=1 (with `-s`) prints the requests. The requests with
+which a save checks that it still holds its lease depend on time, and do not
+count.
 """
 
 from __future__ import annotations

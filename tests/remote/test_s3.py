@@ -22,13 +22,14 @@ Check = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def programs(cli: str) -> Path:
-    """The folder of the programs."""
+    """Returns the folder of the programs."""
     return Path(cli).parents[1] / "tests/remote"
 
 
 @pytest.fixture(scope="session")
 def check(programs: Path) -> Check:
-    """check(server, *words, **variables) runs s3_server, which must pass."""
+    """Returns check(server, *words, **variables), which runs s3_server and
+    requires that its tests pass."""
     def run_program(server: servers.Server, *words: str, **variables: str) -> str:
         environment = server.environment(HOLDFAST_TEST_S3_BUCKET=servers.BUCKET,
                                          **variables)
@@ -44,7 +45,7 @@ def check(programs: Path) -> Check:
 
 
 def test_moto(check: Check, moto: servers.Server) -> None:
-    """With signatures checked, keys from the environment."""
+    """The tests pass with checked signatures and keys from the environment."""
     check(moto, HOLDFAST_TEST_S3_SOURCE="environment")
 
 
@@ -58,7 +59,8 @@ def profile_files(folder: Path, config: str, credentials: str) -> dict[str, str]
 
 
 def test_profiles(check: Check, moto: servers.Server, tmp_path: Path) -> None:
-    """Keys, region and endpoint from the shared files, and from a program."""
+    """Keys, region and endpoint come from the shared files, or from a
+    program."""
     found = f"{moto.access_key}\naws_secret_access_key = {moto.secret_key}\n"
     config = ("[profile p]\nregion = us-east-1\nservices = local\n"
               f"[services local]\ns3 =\n  endpoint_url = {moto.url}\n")
@@ -78,7 +80,7 @@ def test_profiles(check: Check, moto: servers.Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["lose_answer", "throttle"])
 def test_lost_answers(check: Check, moto: servers.Server, fault: str) -> None:
-    """Conditional writes that were done but not answered are recognized."""
+    """A conditional write whose answer was lost is recognized."""
     rules = [{"kind": fault, "match": "^(PUT|DELETE) ", "every": 3}]
     with servers.chaos(moto, faults=rules) as proxy:
         check(proxy, "--gtest_filter=*Deletes*:*UploadsLook*:*HardKeys*")
@@ -86,7 +88,7 @@ def test_lost_answers(check: Check, moto: servers.Server, fault: str) -> None:
 
 
 def test_clock(check: Check, moto: servers.Server) -> None:
-    """A server whose clock is two hours ahead of ours."""
+    """The tests pass on a server whose clock is two hours ahead."""
     with servers.chaos(moto, date_offset_s=7200) as proxy:
         check(proxy, "--gtest_filter=*Deletes*:*UploadsLook*:*WrongClock*")
 
@@ -117,7 +119,8 @@ ALL_OF_S3 = json.dumps({"Version": "2012-10-17", "Statement": [{
 
 @pytest.mark.long
 def test_ceph(check: Check, ceph: servers.Ceph) -> None:
-    """A real server, with the bucket in the path and in the host name."""
+    """The tests pass on a real server, with the bucket in the path and in the
+    host name."""
     check(ceph)
     check(ceph, HOLDFAST_TEST_S3_STYLE="virtual",
           AWS_ENDPOINT_URL=ceph.url.replace("127.0.0.1", "localhost"))
@@ -125,7 +128,7 @@ def test_ceph(check: Check, ceph: servers.Ceph) -> None:
 
 @pytest.mark.long
 def test_ceph_role(check: Check, ceph: servers.Ceph, tmp_path: Path) -> None:
-    """Keys of a role from Ceph's STS, with a session token."""
+    """The tests pass with a role's keys and session token from Ceph's STS."""
     ceph.admin("role", "create", "--role-name=R", "--path=/",
                f"--assume-role-policy-doc={TRUST}")
     ceph.admin("role-policy", "put", "--role-name=R", "--policy-name=P",
@@ -135,7 +138,7 @@ def test_ceph_role(check: Check, ceph: servers.Ceph, tmp_path: Path) -> None:
         "source_profile = base\n",
         f"[base]\naws_access_key_id = {ceph.access_key}\n"
         f"aws_secret_access_key = {ceph.secret_key}\n")
-    # Ceph 16 refuses a copy into a part for roles (with boto3, too), and
-    # reports missing buckets to them in another way.
+    # With a role, Ceph 16 refuses a copy into a part (with boto3, too), and
+    # reports missing buckets in another way.
     check(ceph, "--gtest_filter=-*SaysWhatIsWrong*:*CopiesInParts*", **variables,
           HOLDFAST_TEST_S3_SOURCE="role arn:aws:iam:::role/R")

@@ -65,7 +65,7 @@ def botocore_signature(request: dict) -> str:
 
 
 def test_signatures_are_those_of_botocore(cli: str) -> None:
-    """3000 requests in one process, so that signing keys are reused."""
+    """Signs 3000 requests in one process, so that signing keys are reused."""
     program = Path(cli).parents[1] / "tests/remote/s3_sign"
     rng = random.Random(20261122)
     requests = [random_request(rng) for _ in range(3000)]

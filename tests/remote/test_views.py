@@ -23,14 +23,14 @@ BIG_BYTES = 4 << 20
 
 @pytest.fixture(params=["moto", "gcs"])
 def store(request: pytest.FixtureRequest) -> Iterator[servers.Chaos]:
-    """A writable store, whose traffic is counted."""
+    """Yields a writable store behind a proxy that counts requests."""
     with servers.chaos(request.getfixturevalue(request.param)) as counting:
         yield counting
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Two safetensors files, and the other files of a model."""
+    """Returns the folder of a model: two safetensors files and other files."""
     folder = tmp_path / "model"
     folder.mkdir()
     state = {name: np.asarray(value) for name, value in state_of(3).items()}

@@ -1,16 +1,18 @@
-/* Lets an allocation fail in a program that is started with this library in
- * LD_PRELOAD: tests/resources/failing_malloc.py asks it to, by environment.
+/* Lets allocations fail in a program that is started with this library in
+ * LD_PRELOAD. tests/resources/failing_malloc.py sets the variables:
  *
  * HOLDFAST_FAIL_MALLOC_AT     k: the k-th allocation fails (from 1)
- * HOLDFAST_FAIL_MALLOC_ABOVE  n: and each later one of more than n bytes
- * HOLDFAST_SPARE_MALLOC       START-END,...: but none of a function there
- * HOLDFAST_COUNT_MALLOC       a file that gets the count when the program ends
+ * HOLDFAST_FAIL_MALLOC_ABOVE  n: each later one of more than n bytes fails, too
+ * HOLDFAST_SPARE_MALLOC       START-END,...: calls from these addresses never
+ *                             fail
+ * HOLDFAST_COUNT_MALLOC       the count is written to this file at the end
  *
- * START and END are hexadecimal, as the program's file has them.
+ * START and END are hexadecimal addresses in the program's file.
  *
- * Allocations count from main on, of every thread: what the loader and static
- * initialisers ask for, nobody could catch. Needs glibc, whose own functions
- * (__libc_malloc and so on) give the memory. Thread-safety: any thread.
+ * The allocations of all threads are counted from the start of main. Earlier
+ * failures, in the loader and in static initializers, could not be caught.
+ * Needs glibc, whose own functions (__libc_malloc and so on) allocate the
+ * memory. Thread-safety: any thread.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -36,7 +38,7 @@ typedef int (*StartMain)(Main, int, char**, void (*)(void), void (*)(void),
 
 static _Atomic uint64_t allocation_count;
 static uint64_t fail_at;                 /* 0: none fails */
-static uint64_t fail_above = UINT64_MAX; /* the greatest: only one fails */
+static uint64_t fail_above = UINT64_MAX; /* UINT64_MAX: only one fails */
 static _Atomic int has_begun;
 static Main real_main;
 
@@ -49,7 +51,8 @@ static uint64_t number(const char* name, uint64_t otherwise) {
   return text != NULL ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* The program comes first. */
+/* Takes the load address of the first object, which is the program, and ends
+ * the iteration. */
 static int take_base(struct dl_phdr_info* info, size_t size, void* base) {
   (void)size;
   *(uintptr_t*)base = info->dlpi_addr;
@@ -66,7 +69,7 @@ static void read_spared(const char* text) {
     text = *end == ',' ? end + 1 : NULL;
   }
   void* frames[1];
-  backtrace(frames, 1); /* the first asks for memory itself */
+  backtrace(frames, 1); /* its first call allocates memory */
 }
 
 static int is_spared(void) {
@@ -90,7 +93,7 @@ static int begin(int argc, char** argv, char** environment) {
   return real_main(argc, argv, environment);
 }
 
-/* What calls main, and static initialisers before it. */
+/* glibc's function that calls static initializers and then main. */
 int __libc_start_main(Main main, int argc, char** argv, void (*init)(void),
                       void (*fini)(void), void (*rtld_fini)(void), void* end) {
   const StartMain real = (StartMain)dlsym(RTLD_NEXT, "__libc_start_main");
@@ -119,7 +122,7 @@ void* calloc(size_t count, size_t byte_count) {
 }
 
 void* realloc(void* block, size_t byte_count) {
-  /* With 0 bytes it frees, which does not fail. */
+  /* With 0 bytes, realloc frees the block, which cannot fail. */
   const int may_fail = block == NULL || byte_count > 0;
   if (may_fail && fails(byte_count)) return NULL;
   return __libc_realloc(block, byte_count);
@@ -136,7 +139,7 @@ void* aligned_alloc(size_t alignment, size_t byte_count) {
 int posix_memalign(void** block, size_t alignment, size_t byte_count) {
   const int is_power = alignment != 0 && (alignment & (alignment - 1)) == 0;
   if (!is_power || alignment % sizeof(void*) != 0) return EINVAL;
-  const int before = errno; /* is not its way to say what was wrong */
+  const int before = errno; /* posix_memalign does not set errno */
   void* const made = memalign(alignment, byte_count);
   errno = before;
   if (made == NULL) return ENOMEM;

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs every verb while an allocation fails, at places over the whole run.
+"""Runs every verb while an allocation fails, at points across the whole run.
 
 usage: failing_malloc.py HOLDFAST LIBRARY [--samples N] [--seed S]
 
-LIBRARY is what failing_malloc.c makes. For each of the commands of limits.py
-the allocations are counted; then the k-th fails, for N values of k: only that
-one, or with it all later ones, or all later large ones. Each run must end by
-itself, with exit code 0 or 3 and, if 3, with a line that begins with
-"holdfast: " and speaks of memory; sources must stay as they were; a target must
-be whole or not there, an earlier one whole, old or new; and the same command
-must then succeed. Exit status 1 when one did not. Needs nm; Python's standard
-library only; two threads a run.
+LIBRARY is the library built from failing_malloc.c. For each command of
+limits.py, the allocations are counted. Then the k-th allocation fails, for N
+values of k: only this one, or all later allocations too, or all later large
+ones. Each run must end by itself with exit code 0 or 3. With 3, it must print a
+line that begins with "holdfast: " and mentions memory. Sources must not change.
+A new target must be complete or absent; a target that existed must be complete,
+old or new. The same command must then succeed. Exit status 1 when a check
+fails. Needs nm, and only Python's standard library. Each run uses two threads.
 """
 
 import argparse
@@ -26,11 +26,11 @@ import tempfile
 import limits
 
 SECONDS_MAX = 60
-# The allocations that fail after the k-th: those of more than so many bytes.
+# After the k-th allocation, those of more than this many bytes fail, too.
 ABOVE = {"one": None, "all": 0, "large": 4096}
 OLD = "raw"  # the checkpoint that is replaced
-# The destructor of nlohmann's json asks for memory, and may not throw: without
-# it every program ends there. Not ours to mend; what it asks for, it gets.
+# The destructor of nlohmann's json allocates memory, and must not throw: if the
+# allocation failed, every program would end there. So it never fails.
 SPARED = re.compile(r"^(\w+) (\w+) . \S*basic_json\S*json_value7destroyE", re.M)
 
 
@@ -43,7 +43,7 @@ def spared(program):
 
 
 class Bench(limits.Bench):
-    """Runs a command with an environment where `limit` has one."""
+    """Runs a command; `limit` is the environment, or None."""
 
     last = None
 
@@ -66,7 +66,7 @@ class Bench(limits.Bench):
         return self.last
 
     def count(self, words):
-        """How many allocations a command makes."""
+        """Returns the number of allocations that a command makes."""
         path = self.root / "count"
         done = self.run(words, {"HOLDFAST_COUNT_MALLOC": path})
         if done.returncode != limits.FINE:
@@ -83,7 +83,7 @@ class Runs(limits.Runs):
         return is_fine
 
     def check_overwrite(self, what, words, limit, target, want):
-        """One run where a checkpoint is already."""
+        """Checks one run that overwrites an existing checkpoint."""
         shutil.copytree(self.bench.root / OLD, target)
         old = self.bench.must("digest", str(target)).stdout
         try:
@@ -100,7 +100,8 @@ class Runs(limits.Runs):
 
 
 def failures(count, samples, rng):
-    """`samples` places, one in each part of the run, and what fails there."""
+    """Yields `samples` points, one in each part of the run, and what fails
+    there."""
     kinds = itertools.cycle(ABOVE.items())
     for i, (kind, above) in zip(range(samples), kinds, strict=False):
         first, end = i * count // samples, (i + 1) * count // samples
@@ -119,7 +120,8 @@ def check_readers(runs, samples, rng):
 
 
 def check_writers(runs, samples, rng):
-    """Where nothing is, and where a checkpoint is, in turn."""
+    """Checks the commands that write, alternately to a new path and over an
+    existing checkpoint."""
     target = runs.bench.root / "made"
     for want, words in enumerate(runs.bench.writers(str(target))):
         count = runs.bench.count(words)

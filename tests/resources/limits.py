@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs every verb while the system gives less and less.
+"""Runs every verb under ever tighter system limits.
 
 usage: limits.py HOLDFAST [--long] [--only LIMIT...]
 
-Limits of memory (address space), threads, descriptors, the size of files, and
-of the bytes and inodes of a disk (a small tmpfs, where the user may mount one).
-Each run must end by itself, with exit code 0 or 3 and, if 3, with a line that
-begins with "holdfast: "; sources must stay as they were; a target must be whole
-or not there; and the same command without the limit must then succeed. Exit
-status 1 when one did not. Python's standard library only; two threads a run.
+The limits are on memory (address space), threads, descriptors, file size, and
+the bytes and inodes of a disk (a small tmpfs, if the user may mount one). Each
+run must end by itself with exit code 0 or 3. With 3, it must print a line that
+begins with "holdfast: ". Sources must not change. A target must be complete or
+absent. The same command without the limit must then succeed. Exit status 1 when
+a check fails. Needs only Python's standard library. Each run uses two threads.
 """
 
 import argparse
@@ -31,7 +31,7 @@ NOBODY = 65534
 SECONDS_MAX = 120
 FINE, FAILED = 0, 3
 
-# The memory that a verb needs above the least with which the program says its
+# Address space in MiB, in addition to what the program needs to print its
 # version.
 MEMORY = [0, 0.5, 1, 2, 4, 6, 8, 12, 16, 32, 64, 128]
 MEMORY_LONG = [step / 8 for step in range(8 * 150)]
@@ -50,7 +50,8 @@ def npy(code, shape, data):
 
 
 def write_npz(path, seed):
-    """Large arrays, which have several chunks and blocks, and small ones."""
+    """Writes large arrays, which have several chunks and blocks, and small
+    arrays."""
     rng = random.Random(seed)
     with zipfile.ZipFile(path, "w") as file:
         for name in "ab":
@@ -63,7 +64,8 @@ def write_npz(path, seed):
 
 
 def content(path):
-    """The existing files: names and bytes."""
+    """Returns the digests of the files below a path, by name, or of one
+    file."""
     path = pathlib.Path(path)
     if path.is_file():
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -77,7 +79,7 @@ class Problem(Exception):
 
 
 class Bench:
-    """The program, the sources, and commands over them."""
+    """The program, the sources, and the commands that use them."""
 
     def __init__(self, program, root):
         self.root = root
@@ -133,13 +135,13 @@ class Bench:
         yield ["diff", "fast", "zstd"]
         yield ["steps", "root"]
         yield ["du", "root"]
-        yield ["prune", "root", "--keep-latest", "1"]  # without --yes: a list
+        yield ["prune", "root", "--keep-latest", "1"]  # lists, without --yes
         yield ["help", "convert"]
         yield ["completion", "bash"]
         yield ["man"]
 
     def writers(self, target):
-        """Commands that make `target`."""
+        """Yields the commands that make `target`."""
         yield ["convert", "one.npz", target, "--to", "orbax", "--compression",
                "fast", "--threads", "2"]
         yield ["convert", "zstd", target, "--threads", "2"]
@@ -153,7 +155,7 @@ class Bench:
 class Runs:
     def __init__(self, bench):
         self.bench = bench
-        # The values of each writer, by its number.
+        # The values that each writer makes, by the writer's number.
         self.values = []
         target = bench.root / "made"
         for words in bench.writers(str(target)):
@@ -164,7 +166,8 @@ class Runs:
         self.problems = []
 
     def judge(self, what, words, limit):
-        """True when it succeeded."""
+        """Runs a command; returns whether it succeeded. Raises Problem if it
+        ended in a wrong way."""
         try:
             done = self.bench.run(words, limit)
         except subprocess.TimeoutExpired:
@@ -173,7 +176,7 @@ class Runs:
         if done.returncode not in (FINE, FAILED):
             raise Problem(f"exit code {done.returncode}: "
                           f"{(done.stderr or done.stdout)[-300:]}")
-        # `diff` and `verify` may give the reasons in their tables.
+        # `diff` and `verify` may print the reasons in their tables.
         if done.returncode == FAILED and "holdfast: " not in done.stderr:
             if words[0] not in ("diff", "verify") or not done.stdout:
                 raise Problem(f"no word of why: {done.stderr[-300:]!r}")
@@ -181,7 +184,7 @@ class Runs:
 
     def check(self, what, words, limit=None, target=None, want=None,
               afterwards=contextlib.nullcontext):
-        """One run, and what is left of it."""
+        """Checks one run, and what it leaves."""
         try:
             ok = self.judge(what, words, limit)
             if target is None:
@@ -208,7 +211,7 @@ class Runs:
         done = self.bench.run(["digest", str(target)])
         if done.returncode == FINE and done.stdout == self.values[want]:
             return True
-        # An unfinished one must not be taken for a checkpoint.
+        # An unfinished target must not be readable as a checkpoint.
         if done.returncode == FINE:
             raise Problem(f"what is there is another: {done.stdout[:300]}")
         return False
@@ -225,7 +228,8 @@ def limited(kind, value):
 
 
 def least_memory(bench):
-    """The address space with which the program can say its version."""
+    """Returns the address space that the program needs to print its
+    version."""
     low, high = 0, 1 << 32
     while high - low > 64 * KIB:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-// A merge refers to values and never reads them.
+// A merge of the ranks' databases refers to their values and never reads them.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -59,7 +59,7 @@ class ReadLog final : public CountingStore {
   std::vector<Extent> reads_;
 };
 
-// Where the values of a process's database are stored.
+// Returns where the values of a process's database are stored.
 std::vector<Extent> ValuesOf(int64_t rank, Store& store) {
   const std::string directory = "ocdbt.process_" + std::to_string(rank) + "/";
   const auto database = ocdbt::Database::Open(&store, directory);

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kFirst = "array_metadatas/process_0";
 constexpr const char* kSecond = "array_metadatas/process_1";
 
-// An item of two processes with one typed PRNG key.
+// Returns a store with an item of two processes that has one typed PRNG key.
 std::shared_ptr<MemoryStore> ItemWithKey() {
   auto store = std::make_shared<MemoryStore>();
   const uint32_t bits[2] = {7, 8};

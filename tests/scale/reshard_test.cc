@@ -1,5 +1,5 @@
-// Whatever layout an item was saved in, it can be restored in every other, bit
-// for bit: random pairs of layouts, virtual ranks, a store in memory.
+// An item can be restored in any layout, bit for bit, whatever layout it was
+// saved in. Uses random pairs of layouts, virtual ranks, and a store in memory.
 //
 // HOLDFAST_RESHARD_PAIRS: the number of pairs (default 1000).
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class Draw {
   std::mt19937 random_;
 };
 
-// Devices, each with the process that it belongs to.
+// Devices, and the process that each belongs to.
 struct Cluster {
   std::vector<int64_t> device_ids;
   DeviceProcesses processes;
@@ -57,7 +57,8 @@ Cluster DrawCluster(Draw& draw) {
   const int64_t device_count = draw.Pick<int64_t>({1, 2, 3, 4, 6, 8, 12, 16});
   const bool is_sparse = draw.Once(2);
   for (int64_t i = 0; i < device_count; ++i) {
-    // In blocks, some processes without devices, or at random.
+    // Assigns devices to processes in blocks, which may leave some processes
+    // without devices, or at random.
     const int64_t rank = draw.Once(3)
                              ? draw.Below(cluster.process_count)
                              : i * cluster.process_count / device_count;
@@ -88,7 +89,7 @@ Mesh DrawMesh(const Cluster& cluster, Draw& draw) {
   return mesh;
 }
 
-// A sharding that divides the shape evenly, as JAX requires.
+// Draws a sharding that divides the shape evenly, as JAX requires.
 NamedSharding DrawSharding(const Mesh& mesh, const Shape& shape, Draw& draw) {
   NamedSharding sharding{mesh, {}};
   std::vector<size_t> axes(mesh.shape.size());
@@ -232,7 +233,7 @@ Status SaveAll(const std::vector<Subject>& subjects, const Cluster& cluster,
   return Finish(save, store).status();
 }
 
-// The stored shape, or a longer or shorter one.
+// Draws the stored shape, or a shape with longer or shorter dimensions.
 Shape DrawRestoreShape(const Shape& stored, Draw& draw) {
   Shape shape = stored;
   if (!draw.Once(3)) return shape;
@@ -242,7 +243,8 @@ Shape DrawRestoreShape(const Shape& stored, Draw& draw) {
   return shape;
 }
 
-// Element by element: the stored value, or zero beyond the stored end.
+// Returns the elements that a restore of `box` must give: the stored values,
+// and zeros outside the stored shape.
 Array Expected(const Array& stored, const Box& box) {
   const size_t element_bytes = DTypeBytes(stored.dtype());
   std::string bytes(ElementCount(box.shape) * element_bytes, '\0');
@@ -267,13 +269,14 @@ Array Expected(const Array& stored, const Box& box) {
   return Array::FromBytes(stored.dtype(), box.shape, bytes.data());
 }
 
-// The requested form of one array.
+// The shape and sharding in which an array is restored.
 struct Wish {
   Shape shape;
   NamedSharding sharding;
 };
 
-// The work of one rank: opens the item, and reads each of its boxes once.
+// Does the work of one rank: opens the item, and reads each of the rank's boxes
+// once.
 void RestoreRank(const std::vector<Subject>& subjects,
                  const std::vector<Wish>& wishes, const Cluster& cluster,
                  int64_t rank, std::shared_ptr<Store> store) {

@@ -4,22 +4,22 @@
 //   simulate [--ranks N] [--arrays N] [--shards N] [--plans N]
 //            [--value-bytes N] [--parts real|quick|none [--shapes N]]
 //
-// Each array is spread over `--shards` neighbouring ranks (default: all), with
+// Each array is spread over `--shards` neighboring ranks (default: all), with
 // one device each, in a mesh of two replicas that write half a shard each.
 // Arrays are assigned to groups of ranks in turn, like the stages of a
-// pipeline.
+// pipeline. The steps are:
 //
-// plan   `--plans` ranks (default 3), each in a process of its own: boxes, the
-//        tree, the save plan and its checksums; the slowest counts.
-// write  every rank's part. `quick`: ranks other than 0 put their chunks into
-//        their databases without planning, and leave out their
-//        array_metadatas, which are then only weighed; the default where ranks
-//        x arrays is above 2 million. `none`: stop after the plans, which may
-//        then be about `--shapes` distinct shapes.
-// merge  what only rank 0 does when all have written.
-// open   what each rank does to restore, before it reads values.
+// plan   `--plans` ranks (default 3) each make their boxes, the tree, the save
+//        plan and its checksums, in separate processes. The slowest counts.
+// write  Every rank writes its part. With `quick`, ranks other than 0 put their
+//        chunks into their databases without planning, and do not write their
+//        array_metadatas; only the sizes of these are computed. `quick` is the
+//        default if ranks x arrays is above 2 million. `none` stops after the
+//        plans, for which `--shapes` is the number of distinct shapes.
+// merge  Rank 0 merges the parts when all ranks have written.
+// open   A rank opens the checkpoint for a restore, before it reads values.
 //
-// Exits 1 when anything fails, or when the merge read a value.
+// Exits with 1 when anything fails, or when the merge read a value.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,7 +96,7 @@ class Clock {
   std::clock_t used_ = std::clock();
 };
 
-// "VmHWM:", "VmRSS:".
+// Returns a field of /proc/self/status, such as "VmHWM:", in bytes.
 int64_t MemoryBytes(const std::string& field) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -123,7 +123,7 @@ std::string NameOf(int64_t array) {
   char name[64];
   std::snprintf(name, sizeof name, "layer_%06lld",
                 static_cast<long long>(array / 4));
-  // In key order, so that leaf i is array i.
+  // Names are in key order, so that leaf i is array i.
   constexpr const char* kParts[] = {"attention.output", "attention.query",
                                     "mlp.down", "mlp.up"};
   return std::string("params.") + name + "." + kParts[array % 4] + ".kernel";
@@ -144,8 +144,8 @@ void AddAt(Tree& tree, const std::string& name, Tree leaf) {
         std::move(leaf));
 }
 
-// One array per shape, assigned to the tree's arrays in turn. All borrow the
-// same elements.
+// Returns one array per shape, which the tree's arrays use in turn. All borrow
+// the same elements.
 std::vector<Array> Wholes(const Setup& setup) {
   const int64_t columns = setup.value_bytes / 4;
   const int64_t columns_max = columns + setup.shape_count - 1;
@@ -218,7 +218,8 @@ PlanCost PlanRank(const Setup& setup, int64_t rank) {
   return cost;
 }
 
-// Runs in a separate process, whose memory is otherwise untouched.
+// Plans for one rank in a separate process, whose memory use is then that of
+// the plan, and returns the cost.
 PlanCost PlanRankApart(const Setup& setup, int64_t rank) {
   int ends[2];
   PlanCost cost;
@@ -430,8 +431,8 @@ Status Simulate(const Setup& setup) {
   ReportWeights(setup, parts, weights, value_bytes);
   HF_RETURN_IF_ERROR(OpenMerged(counting, *counting));
   Report("peak memory of the simulation", MemoryBytes("VmHWM:") / 1e6, "MB");
-  // The parts, and the bytes of the databases that are not values; manifests
-  // are read twice.
+  // A merge may read the parts, and the bytes of the databases that are not
+  // values. It reads manifests twice.
   const uint64_t other_bytes =
       parts.part_bytes + 2 * (parts.process_bytes - value_bytes);
   if (counters.read_bytes <= other_bytes) return Status();

@@ -1,6 +1,6 @@
-// Virtual ranks: does the work of many processes one after the other in this
-// one, with the engine's own planning, writing and merging on any Store, no
-// sockets.
+// Virtual ranks: does the work of many processes, one after the other, in this
+// process. Uses the engine's own planning, writing and merging on any Store,
+// but no sockets.
 //
 // Thread-safety: one thread per store. Ownership: borrows arrays for the
 // lifetime of what is made from them. Errors: those of the engine.
@@ -20,7 +20,7 @@
 
 namespace holdfast::testing {
 
-// The id that a virtual save has in its parts.
+// The save's id that the parts of a virtual save contain.
 inline constexpr const char* kVirtualSaveId = "virtual";
 
 // Shared by the ranks of one save.
@@ -37,7 +37,8 @@ class SpreadLeaves {
                                      int64_t rank,
                                      const ReplicaOptions& options);
 
-  // The array `whole`, of which the rank has the parts that its devices write.
+  // Returns a leaf for the array `whole`, with the parts that the devices of
+  // the rank write.
   Result<Tree> Leaf(const Array& whole);
 
  private:
@@ -57,8 +58,8 @@ PlanPart PartOfRank(const VirtualSave& save, int64_t rank);
 Status SaveRank(const VirtualSave& save, int64_t rank, const Tree& tree,
                 Store& store);
 
-// The work of rank 0 after all have written: assembles one item from the parts.
-// Returns the contents of its digests.
+// Does the work of rank 0 after all ranks have written: assembles one item from
+// the parts. Returns the contents of the item's list of checksums.
 Result<DigestFile> Finish(const VirtualSave& save, Store& store);
 
 }  // namespace holdfast::testing

@@ -1,4 +1,4 @@
-"""`holdfast top` in a terminal of tmux's, which is asked what it shows.
+"""Runs `holdfast top` in a tmux terminal, whose screen tests compare.
 
     python -m pytest tests/terminal --cli build/dev/cli/holdfast
 
@@ -27,7 +27,7 @@ SECONDS_MAX = 20
 
 @dataclasses.dataclass
 class Top:
-    """A `holdfast top` that runs in a tmux of its own."""
+    """A `holdfast top` that runs in its own tmux server."""
 
     folder: Path
     socket: str
@@ -42,11 +42,12 @@ class Top:
         return self.tmux("capture-pane", "-p", "-t", "top")
 
     def press(self, *keys: str) -> None:
-        """Keys by tmux's names; others are typed as they are."""
+        """Presses the keys with tmux's names; types other words as they are."""
         self.tmux("send-keys", "-t", "top", *keys)
 
     def wait(self, *texts: str, but: str = "") -> str:
-        """The screen, once it shows these texts, and not that one."""
+        """Waits until the screen shows all of `texts` and not `but`; returns
+        the screen."""
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             screen = self.screen()
@@ -57,7 +58,8 @@ class Top:
             time.sleep(0.02)
 
     def settled(self, *texts: str) -> str:
-        """The screen once everything is measured, and texts are there."""
+        """Waits until everything is measured and the screen shows `texts`;
+        returns the screen."""
         before = ""
         deadline = time.monotonic() + SECONDS_MAX
         while True:
@@ -81,7 +83,7 @@ class Top:
         os.kill(int(child.stdout), number)
 
     def assert_restored(self) -> None:
-        """The terminal is as it was before the command."""
+        """Checks that the terminal is as it was before the command."""
         self.wait("after")
         asked = "#{alternate_on} #{cursor_flag} #{keypad_cursor_flag}"
         assert self.tmux("display", "-p", "-t", "top", asked).split() == [
@@ -100,7 +102,8 @@ Start = Callable[..., Top]
 
 @pytest.fixture
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
-    """start(words, ...): `holdfast top` with these words, in a shell."""
+    """Returns start(words, ...), which runs `holdfast top` with these words in
+    a shell."""
     if shutil.which("tmux") is None:
         pytest.skip("no tmux (scripts/setup --browser)")
     cli = Path(request.config.getoption("--cli")).resolve()
@@ -110,7 +113,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
                 folder: Path = tmp_path, environment: str = "") -> Top:
         top = Top(tmp_path, f"holdfast-{uuid.uuid4().hex[:12]}")
         tops.append(top)
-        # The modes before and after are files, so that the screen is top's.
+        # Files get the terminal's modes, so that the screen shows only `top`.
         script = (f"stty -g >{tmp_path}/modes_before; "
                   f"LC_ALL=C.UTF-8 {environment} {cli} top {words}; "
                   f"echo ended $?; stty -g >{tmp_path}/modes_after; "
@@ -125,7 +128,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
 
 
 def compare(name: str, screen: str) -> None:
-    """The screen is the golden one. Ages that grow are not looked at."""
+    """Compares the screen with the golden one, except for ages, which grow."""
     text = "\n".join(line.rstrip() for line in screen.split("\n"))
     text = re.sub(r"( +)(\d+)([sm])(?= [│|])",
                   lambda m: "0s".rjust(len(m[0])), text).rstrip() + "\n"

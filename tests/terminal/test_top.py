@@ -35,7 +35,7 @@ def make_tree(step: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `run`, a root of three steps with metrics."""
+    """Returns a folder with `run`, a root of three steps with metrics."""
     folder = tmp_path_factory.mktemp("runs")
     with ocp.CheckpointManager(folder / "run") as manager:
         for step in (100, 200, 300):

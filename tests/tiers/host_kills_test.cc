@@ -1,10 +1,10 @@
-// A job of about 16 hosts, each a process with its own directory, lives many
-// lives. In each life it restores, saves and copies to the shared tier; one or
-// two hosts are killed at a change of their files or at any time, run out of
-// space or stop. Then directories are wiped, damaged, or replaced by older
-// ones, and the next life has other hosts in another order. Each restore must
-// return a state that was saved, bit for bit, and never older than the state
-// that the promise of doc/tiers.md covers.
+// A job of about 16 hosts, each a process with its own directory, is started
+// many times. In each of these lives, it restores, saves and copies to the
+// shared tier. One or two hosts are killed, at a change of their files or at
+// any time, run out of space, or stop. Then directories are wiped, damaged, or
+// replaced by older ones, and the next life has other hosts in another order.
+// Each restore must return a state that was saved, bit for bit, and never older
+// than the state that the promise of doc/tiers.md covers.
 //
 // HOLDFAST_HOST_KILLS: the number of lives (500 by default); HOLDFAST_SEED: a
 // seed, to choose other lives.
@@ -54,8 +54,8 @@ struct Copy {
 struct Promise {
   Moment local;            // the newest step known to be protected
   int64_t rank_count = 0;  // of its save
-  std::set<Copy> copies;   // that are complete
-  std::set<int64_t> lost_hosts;  // since everything was complete
+  std::set<Copy> copies;   // the complete copies
+  std::set<int64_t> lost_hosts;  // lost since all copies were complete
   Moment shared;                 // the newest step known to be copied
 };
 
@@ -117,7 +117,7 @@ class HostKills : public testing::Test {
     life.fates[Pick(0, std::ssize(life.fates))] = fate;
   }
 
-  // --- Its course ---
+  // --- The course of a life ---
 
   std::vector<pid_t> Start(const Life& life) {
     for (int64_t rank = 0; rank < kRankCountMax; ++rank) {
@@ -147,7 +147,7 @@ class HostKills : public testing::Test {
     return 1;
   }
 
-  // The hosts of a job do not outlive each other for long.
+  // Runs a life. When a host is killed, the others do not live much longer.
   void LiveThrough(const Life& life) {
     std::vector<pid_t> children = Start(life);
     const bool is_killed = life.Has(Doom::kKill) || life.Has(Doom::kTear);
@@ -179,7 +179,8 @@ class HostKills : public testing::Test {
         }
       } else if (!WIFSTOPPED(status)) {
         alive.erase(ended);
-        // During the first meeting only the caller's group knows about a death.
+        // During the first collective call, only the caller's group notices a
+        // death.
         is_ending |= WIFSIGNALED(status) && (kills_all || AnyBegins(life));
       }
       // A stopped host is killed when all others have given up.
@@ -197,7 +198,7 @@ class HostKills : public testing::Test {
     return false;
   }
 
-  // --- The deeds that it must have done ---
+  // --- Checks of a life ---
 
   int64_t LostMemberCount() const {
     std::set<int64_t> whole;
@@ -246,7 +247,8 @@ class HostKills : public testing::Test {
            !life.Has(Doom::kStop) && !life.Has(Doom::kNoSpace);
   }
 
-  // All other hosts have ended, and those that waited for it name it.
+  // Checks a stopped host: all others have ended, and those that waited for it
+  // name it.
   void JudgeStop(const Life& life) {
     for (size_t stopped = 0; stopped < life.fates.size(); ++stopped) {
       if (life.fates[stopped].doom != Doom::kStop) continue;
@@ -267,7 +269,7 @@ class HostKills : public testing::Test {
         has_failed = has_failed || !error.empty();
         errors += "\n  rank " + std::to_string(rank) + ": " + error;
       }
-      // It may have stopped when no host needed it any more.
+      // The host may have stopped when no other host needed it any more.
       EXPECT_EQ(has_failed, naming_count > 0)
           << "nobody names " << name << errors;
       named_count_ += naming_count;
@@ -410,8 +412,8 @@ class HostKills : public testing::Test {
     file.put(static_cast<char>(byte ^ (1 << Pick(0, 8))));
   }
 
-  // Wrecked hosts return, or others in their place; occasionally the number of
-  // hosts changes.
+  // Brings wrecked hosts back, or puts other hosts in their place. Occasionally
+  // changes the number of hosts.
   void Replace(int64_t wrecked_count) {
     for (int64_t& host : hosts_) {
       if (promise_.lost_hosts.contains(host) && Chance(0.5)) {
@@ -428,7 +430,7 @@ class HostKills : public testing::Test {
     }
   }
 
-  // After everything was lost, no older state may return.
+  // Removes all older states: after everything was lost, none may return.
   void ForgetAll() {
     for (const auto& entry : fs::directory_iterator(scratch_.path())) {
       if (entry.path().extension() == ".old") fs::remove_all(entry.path());

@@ -39,7 +39,7 @@ Place PlaceOf(const std::string& path) {
   return has("protected") ? Place::kProtect : Place::kData;
 }
 
-// Counts the changes, and carries out the fate at a chosen one.
+// Counts the changes, and carries out the fate at the chosen change.
 class FateHook final : public CallHook {
  public:
   FateHook(const Life::Fate& fate, HostReport& report)
@@ -48,7 +48,7 @@ class FateHook final : public CallHook {
   long Run(const FileCall& call, const std::function<long()>& make) override {
     if (!IsChange(call.kind)) return make();
     const std::string path = PathOf(call);
-    // Other files are sockets, or used to wake threads.
+    // Other files are sockets, or descriptors that wake threads.
     if (path.find("/host") == std::string::npos &&
         path.find("/shared") == std::string::npos) {
       return make();
@@ -97,7 +97,7 @@ Result<Moment> ReadMoment(const Checkpoint& checkpoint) {
   return moment;
 }
 
-// The saved moment, after comparing every element.
+// Compares every restored element, and returns the moment of the state.
 Result<Moment> CheckState(const TierRestore& restore, HostReport& report) {
   HF_ASSIGN_OR_RETURN(const Moment moment, ReadMoment(*restore.checkpoint));
   const Tree wanted = StateAt(moment);
@@ -142,7 +142,7 @@ Status RestoreAtFirst(TieredManager& manager, HostReport& report) {
         HF_ASSIGN_OR_RETURN(moment, CheckState(opened, report));
         return Status();
       });
-  // A state that cannot be restored counts as none: this job starts over.
+  // If no state can be restored, the job starts over.
   const StatusCode code = restore.status().code();
   if (!restore.ok() && code != StatusCode::kNotFound &&
       code != StatusCode::kDataLoss) {
@@ -156,7 +156,8 @@ Status RestoreAtFirst(TieredManager& manager, HostReport& report) {
   return Status();
 }
 
-// If space runs out, all ranks learn of it, and save again when there is space.
+// Saves the steps of a life. If a disk is full, all ranks get the error, and
+// save again when there is space.
 Status SaveSteps(TieredManager& manager, const Life& life, FateHook& hook,
                  HostReport& report) {
   int64_t step = std::max<int64_t>(report.restored_step, 0);

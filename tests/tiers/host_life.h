@@ -1,6 +1,6 @@
-// One life of a job whose hosts are processes: it restores, saves some steps,
-// and is killed, stopped or left to end. It records its progress in memory that
-// the test can read.
+// One life of a job whose hosts are processes. A host restores, saves some
+// steps, and is killed, stopped or left to end. It records its progress in
+// memory that the test can read.
 //
 // Thread-safety: LiveAsHost is called in a separate process with one thread.
 // Errors: LiveAsHost returns those of TieredManager; the report has what the
@@ -29,16 +29,16 @@ Tree StateAt(const Moment& moment);
 
 enum class Doom { kNone, kKill, kTear, kStop, kNoSpace };
 
-// The kind of file that is changed.
+// The kind of file that a change affects.
 enum class Place { kAny, kData, kParity, kProtect, kRemove, kShared };
 
-// The plan of a life; equal on all its hosts.
+// The plan of a life, which is equal on all hosts.
 struct Life {
   int64_t number = 0;
   std::vector<int64_t> hosts;  // by rank
   struct Fate {
     Doom doom = Doom::kNone;
-    long at_change = 0;  // of the files of this place, by this process
+    long at_change = 0;  // this process's changes at `place`, from 1
     Place place = Place::kAny;
   };
   std::vector<Fate> fates;  // by rank
@@ -61,10 +61,10 @@ inline std::string RunPath(const std::string& host_path) {
 }
 
 enum class Stage { kBegin, kRestore, kSave, kEnd };
-// In shared memory, one per rank.
+// The report of one rank, in shared memory.
 struct HostReport {
   std::atomic<Stage> stage{Stage::kBegin};
-  std::atomic<Place> place{Place::kAny};  // of the change at its fate
+  std::atomic<Place> place{Place::kAny};  // of the change at which it fails
   std::atomic<long> change_count{0};
   std::atomic<int64_t> restored_life{-1};
   std::atomic<int64_t> restored_step{-1};

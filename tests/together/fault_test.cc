@@ -1,4 +1,4 @@
-// ReadTogether with a wrong rank, file or message: all ranks fail, none hangs,
+// ReadTogether with a bad rank, file or message: all ranks fail, none hangs,
 // and the error names the cause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class TogetherFault : public testing::Test {
     return requests;
   }
 
-  // The statuses of all ranks, as text.
+  // Reads on threads; returns the statuses of all ranks as strings.
   std::vector<std::string> ReadOn(
       int64_t rank_count, double timeout_seconds,
       const std::function<Status(ProcessGroup&, const Checkpoint&)>& read,
@@ -163,8 +163,8 @@ TEST_F(TogetherFault, DifferentCheckpointsAreFoundOut) {
   }
 }
 
-// One rank's part of a save, of a save in steps, or of a read. With `is_bad`
-// the rank fails in it, before the first meeting or between two meetings.
+// Does one rank's part of a read, of a save, or of a save with PendingSave. If
+// `is_bad`, the rank fails before the first collective call or between two.
 Status OneCall(uint32_t kind, const std::string& path, bool is_bad,
                ProcessGroup& group, const Checkpoint& checkpoint,
                std::vector<TogetherRequest> requests) {
@@ -190,7 +190,7 @@ Status OneCall(uint32_t kind, const std::string& path, bool is_bad,
   save.group = &group;
   if (kind == 3 && is_bad) save.item_custom_metadata = "no json";
   HF_RETURN_IF_ERROR(pending->SaveItem("item", tree, save).status());
-  // The rank leaves, and drops what it has begun.
+  // The rank returns early, which destroys `pending`.
   if (is_bad) return ResourceExhaustedError("disk full");
   return pending->Commit({});
 }
@@ -225,7 +225,7 @@ TEST_F(TogetherFault, RandomFailuresCostNoLaterCall) {
   }
 }
 
-// Falsifies what its rank says.
+// Falsifies the messages of its rank.
 class Liar : public ProcessGroup {
  public:
   Liar(std::unique_ptr<ProcessGroup> inner, std::string_view phase,

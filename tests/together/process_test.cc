@@ -31,7 +31,8 @@ class TogetherProcesses : public testing::Test {
     EXPECT_TRUE(saved.ok()) << saved.status().ToString();
   }
 
-  // Every rank requests all of the first leaves, and its own rows of the rest.
+  // Returns a rank's requests: the first three leaves, and the rank's own rows
+  // of the other three.
   static std::vector<TogetherRequest> Requests(const ProcessGroup& group) {
     std::vector<TogetherRequest> requests;
     const int64_t rows = 512 / group.size();
@@ -91,7 +92,7 @@ TEST_F(TogetherProcesses, EachGetsItsOwn) {
   }
 }
 
-// A rank dies while it reads: the others learn of it by the deadline.
+// When a rank dies while it reads, the others notice at the deadline.
 TEST_F(TogetherProcesses, ADeadRankIsNamed) {
   const auto ends = OnProcesses(3, 1, [&](ProcessGroup& group) -> std::string {
     const auto opened = Open(path_);

@@ -1,5 +1,5 @@
-// Compares ReadTogether with its slow twin, in which each rank reads each of
-// its boxes by itself.
+// Compares ReadTogether with a slow equivalent, in which each rank reads each
+// of its boxes by itself.
 #include "holdfast/read_together.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ TogetherRequest RandomRequest(const Checkpoint& checkpoint,
   return request;
 }
 
-// The requests of each rank, some of which are equal.
+// Draws the requests of each rank; some ranks have equal requests.
 std::vector<std::vector<TogetherRequest>> RandomRequests(
     const Checkpoint& checkpoint, int64_t rank_count, std::mt19937& random) {
   std::vector<TogetherRequest> pool;
@@ -151,8 +151,7 @@ TEST(ReadTogether, GivesWhatEachWouldReadAlone) {
             << "round " << round << " rank " << rank << " "
             << checkpoint.leaves()[request.leaf].name << " "
             << ShapeToString(request.origin) << ShapeToString(request.shape);
-        // No other rank may see what is written from here on, or that the array
-        // is freed.
+        // Overwrites and frees the array, which no other rank may notice.
         std::memset(array.mutable_view().data, 0x5a, array.byte_count());
         array = Array();
       }
@@ -160,7 +159,8 @@ TEST(ReadTogether, GivesWhatEachWouldReadAlone) {
   }
 }
 
-// A complete array that all ranks want is read once, and is in memory once.
+// A complete array that all ranks request is read only once, and is in memory
+// only once.
 TEST(ReadTogether, StoredBytesAreReadOnceAHost) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "checkpoint";

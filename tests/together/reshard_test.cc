@@ -1,5 +1,5 @@
-// The cost of a restore on another mesh: bytes read from the store compared
-// with bytes needed, by the counters of the store and of the system.
+// The cost of a restore on another mesh: the bytes that are read, counted by
+// the store and by the system, compared with the bytes that are needed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,8 @@ std::vector<DeviceShard> Shards(int64_t rows, int64_t columns) {
   return *ShardBoxes(sharding, kShape);
 }
 
-// The bytes that this process has read from files so far; 0 if unknown.
+// Returns the number of bytes that this process has read from files so far, or
+// 0 if unknown.
 uint64_t SystemBytesRead() {
   std::ifstream io("/proc/self/io");
   std::string name;
@@ -48,7 +49,7 @@ uint64_t SystemBytesRead() {
 
 class Reshard : public testing::TestWithParam<Layout> {
  protected:
-  // Saved on 8 devices, with 128 rows each, in eight sub-chunks.
+  // Saves on 8 devices, with 128 rows each, in eight sub-chunks.
   void SetUp() override {
     const DeviceShard first = Shards(8, 1)[0];
     ASSERT_EQ(first.shape, (Shape{128, 8, 256}));
@@ -106,8 +107,8 @@ TEST_P(Reshard, ADeviceReadsWhatItNeeds) {
       EXPECT_GE(stats->stored_bytes, kArrayBytes / 8);
       EXPECT_LE(stats->stored_bytes, kArrayBytes / 8 * 1.05);
       if (before > 0) {
-        // Parts of a shard are verified by its blocks, which extend beyond
-        // them.
+        // A part of a shard is verified by the blocks that contain it, so more
+        // than the part is read.
         const uint64_t block_bytes =
             GetParam().is_sharded ? stats->stored_bytes : 0;
         EXPECT_GE(system_bytes + 4096, stats->stored_bytes)
@@ -120,8 +121,8 @@ TEST_P(Reshard, ADeviceReadsWhatItNeeds) {
   }
 }
 
-// Devices in ranks, ranks on one or several hosts: a host reads the bytes that
-// it needs once, however its ranks overlap.
+// A host reads the bytes that its ranks need only once, even if its ranks need
+// the same bytes. Ranks have several devices, hosts one rank or several.
 TEST_P(Reshard, AHostReadsWhatItsRanksNeed) {
   for (const auto& [rows, columns] : {std::pair{1, 8}, {2, 4}}) {
     const std::vector<DeviceShard> shards = Shards(rows, columns);

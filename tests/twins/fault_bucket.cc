@@ -99,8 +99,8 @@ struct FaultBucket::State {
     counters.*counter += byte_count;
   }
 
-  // One request: `act` performs it; `again` returns the answer to a second
-  // sending after the first one took effect.
+  // Makes one request. `act` performs it. `again` returns the answer to the
+  // second sending of a request that took effect.
   template <typename T>
   T Run(BucketRequest kind, std::string_view key, std::string_view what,
         const std::function<T()>& act, const std::function<T()>& again) {
@@ -283,8 +283,8 @@ Result<std::string> FaultBucket::Put(std::string_view key,
 
 Result<std::unique_ptr<Upload>> FaultBucket::StartUpload(std::string_view key) {
   state_->AddRoundTrip();
-  // The answer has the upload's id: a client that loses the answer can neither
-  // use nor abort the upload.
+  // The upload's id is in the answer, so a client that loses the answer can
+  // neither use nor abort the upload.
   using Started = Result<std::shared_ptr<std::unique_ptr<Upload>>>;
   std::vector<std::unique_ptr<Upload>> lost;
   const auto act = [&]() -> Started {
@@ -315,7 +315,7 @@ Status FaultBucket::Delete(std::string_view key, const Condition& condition) {
   const auto act = [&] {
     return inner_->Delete(key, state_->Filter(condition));
   };
-  // A second sending of a delete finds nothing, which counts as success.
+  // A delete that is sent again finds nothing, which counts as success.
   return state_->Run<Status>(BucketRequest::kDelete, key, key, act,
                              [] { return Status(); });
 }

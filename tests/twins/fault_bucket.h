@@ -38,7 +38,7 @@ enum class BucketRequest : uint8_t {
   kListUploads,
 };
 inline constexpr size_t kBucketRequestKinds = 12;
-// "head", "get", "put", "start_upload", …
+// Returns "head", "get", "put", "start_upload", …
 std::string_view BucketRequestName(BucketRequest kind);
 
 struct BucketFaults {
@@ -76,8 +76,9 @@ struct BucketCounters {
 
 class FaultBucket : public Bucket {
  public:
-  // Called before a request takes effect, on the caller's thread; may wait, and
-  // its failure becomes the request's. Not called after the process has died.
+  // Called before a request takes effect, on the caller's thread. It may wait.
+  // If it fails, the request fails with its Status. It is not called after the
+  // process has died.
   using Hook = std::function<Status(BucketRequest kind, std::string_view key)>;
 
   explicit FaultBucket(std::shared_ptr<Bucket> inner, BucketFaults faults = {});
@@ -88,7 +89,8 @@ class FaultBucket : public Bucket {
   bool died() const;
   BucketCounters counters() const;
   void ResetCounters();
-  // "put a/b", "get a/b 0+100", "list a/", … in order, since SetFaults.
+  // Returns the requests since SetFaults, in order: "put a/b", "get a/b 0+100",
+  // "list a/", …
   std::vector<std::string> requests() const;
 
   const BucketTraits& traits() const override;

@@ -9,7 +9,7 @@ namespace {
 using conformance::GetText;
 using conformance::PutText;
 
-// Every second and every third request fails and is sent again.
+// Buckets in which every n-th request fails and is sent again.
 template <bool kActs>
 struct ResendingBuckets {
   std::shared_ptr<Bucket> Make() {
@@ -87,7 +87,7 @@ TEST_F(FaultBucketTest, TheDeadDoNothing) {
   EXPECT_TRUE(memory->ListUploads("")->empty());
 }
 
-// A client that sends again sees its own success.
+// A client that sends a request again recognizes its own success.
 TEST_F(FaultBucketTest, AConditionalPutSentTwiceIsNoConflict) {
   bucket.SetFaults({.fail_at = 1, .acts = true, .resends = true});
   const auto created = PutText(bucket, "k", "mine", Condition::Absent());

@@ -158,7 +158,7 @@ Status FaultStore::List(
     std::string_view prefix,
     const std::function<Status(std::string_view, const ObjectInfo&)>& fn) {
   HF_RETURN_IF_ERROR(Begin("list " + std::string(prefix)));
-  // Collected first, so that fn may call this store.
+  // Collects the keys first, so that fn may call this store.
   std::vector<std::pair<std::string, ObjectInfo>> found;
   {
     std::lock_guard lock(mutex_);
@@ -184,7 +184,7 @@ void FaultStore::TearWrite(std::string_view key, const Bytes& value,
                            bool atomic) {
   std::lock_guard lock(mutex_);
   if (!options_.torn_writes) return;
-  // An atomic write can only be torn in time: its rename happened or did not.
+  // An atomic write cannot be torn: its rename happened or did not.
   if (atomic) {
     if (Chance()) AddVersion(key, {value, true});
     return;
@@ -254,7 +254,7 @@ Bytes FaultStore::Damage(const Bytes& value, Random& random) {
       return Bytes();
     case 1:  // truncated
       return value.Slice(0, random() % value.size());
-    case 2: {  // the size is there, the last sectors are not
+    case 2: {  // the full size, with the last sectors lost
       std::string copy = value.ToString();
       const size_t sector_count = value.size() / kSectorBytes + 1;
       const size_t kept_bytes = random() % sector_count * kSectorBytes;

@@ -1,10 +1,10 @@
 // FaultStore: a Store in memory that fails and crashes on request, so that
 // callers can be tested at every operation that may fail.
 //
-// Besides what readers see, it records what a power loss may leave: bytes
-// written without `sync` may be lost in part, and names that neither SyncNames
-// nor a synced atomic write covers may revert to old ones. Objects are
-// independent: any mix of their old and new states can survive.
+// In addition to what readers see, it records what a power loss may leave.
+// Bytes written without `sync` may be lost in part. Names that neither
+// SyncNames nor a synced atomic write covers may revert to an old state.
+// Objects are independent: any mix of their old and new states can survive.
 // Thread-safety: any thread; which operation is the k-th is determined only
 // when one thread works. Ownership: owns its objects. Units: bytes; operations
 // count from 1.
@@ -35,9 +35,10 @@ struct FaultOptions {
   StatusCode code = StatusCode::kUnavailable;
   // All later operations fail too, as when the process has died.
   bool sticky = false;
-  // A failing write is torn: a write in place may leave part of its bytes after
-  // a crash; any other may, depending on the seed, have happened although it
-  // failed. Without this, a failing operation has no effect.
+  // A failing write is torn. A write in place may leave a part of its bytes
+  // after a crash. An atomic write may have happened although it failed,
+  // depending on the seed. Without this option, a failing operation has no
+  // effect.
   bool torn_writes = false;
   // Flips one bit in the result of this read; 0 means none. Only Read and
   // ReadInto calls that succeed and are not empty count as reads.
@@ -46,7 +47,7 @@ struct FaultOptions {
 
 enum class CrashLoss : uint8_t {
   kBySeed,       // each unsynced object: lost, old, empty, torn or complete
-  kAllUnsynced,  // nothing survives that was not promised
+  kAllUnsynced,  // only what was synced survives
   kNothing,      // everything survives, as when only the process dies
 };
 
@@ -66,11 +67,10 @@ class FaultStore : public Store {
   // flags of write: sync, atomic, must_create.
   std::vector<std::string> operations() const;
 
-  // The power fails: the surviving data is everything that is left, and
-  // durable; later operations do not fail, and open writers are dead
-  // (FailedPrecondition).
+  // Simulates a power failure. All data that survive are then durable. Later
+  // operations do not fail, except those of open writers (FailedPrecondition).
   void Crash(uint64_t seed, CrashLoss loss = CrashLoss::kBySeed);
-  // A store with what Crash would leave; this store is unchanged.
+  // Returns a store with what Crash would leave. This store does not change.
   std::unique_ptr<MemoryStore> AfterCrash(
       uint64_t seed, CrashLoss loss = CrashLoss::kBySeed) const;
 
@@ -95,7 +95,7 @@ class FaultStore : public Store {
   // One possible state of a name after a crash.
   struct Version {
     std::optional<Bytes> value;  // empty: no object
-    bool is_synced = true;       // the bytes, not the name
+    bool is_synced = true;       // whether the bytes (not the name) are synced
   };
   // front() is the durable state of the name; back() is what readers see.
   using History = std::vector<Version>;
@@ -103,7 +103,7 @@ class FaultStore : public Store {
 
   // Counts the operation; returns an error if it must fail.
   Status Begin(std::string operation);
-  // The value that readers see. REQUIRES: mutex_ held.
+  // Returns the value that readers see. REQUIRES: mutex_ held.
   const Bytes* FindLocked(std::string_view key) const;
   Result<Bytes> Find(std::string_view key) const;
   // Flips a bit in a copy if this read is the chosen one.

@@ -21,7 +21,7 @@ constexpr WriteOptions kInPlace = {.sync = true, .atomic = false};
 constexpr WriteOptions kInPlaceUnsynced = {.sync = false, .atomic = false};
 constexpr int kSeedCount = 400;
 
-// Every possible state of `key` after a crash, over many seeds.
+// Returns the states of `key` after a crash, with many seeds.
 std::set<std::string> Outcomes(const FaultStore& store, std::string_view key) {
   std::set<std::string> outcomes;
   for (int seed = 0; seed < kSeedCount; ++seed) {
@@ -237,7 +237,7 @@ TEST(FaultStore, SameSeedSameOutcome) {
   EXPECT_NE(listing(5), listing(6));
 }
 
-// The order of SmallSave is correct, and the store would show if it were not.
+// SmallSave syncs in a correct order. With a wrong order, this test would fail.
 TEST(FaultStore, ACorrectCommitSurvivesACrashAtEveryOperation) {
   for (uint64_t k = 1; k <= 7; ++k) {
     FaultStore store(

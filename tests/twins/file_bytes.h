@@ -7,7 +7,7 @@
 
 namespace holdfast {
 
-// "" for a file that cannot be read.
+// Returns the bytes of a file, or "" if it cannot be read.
 inline std::string BytesOf(const std::string& path) {
   std::stringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();

@@ -1,5 +1,5 @@
-// A process group that forwards every call: tests derive from it and override
-// single calls.
+// A process group that forwards every call to another one. Tests derive from it
+// and override single calls.
 //
 // Thread-safety, errors: the inner group's. Ownership: borrows it.
 #pragma once

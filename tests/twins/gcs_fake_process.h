@@ -59,7 +59,8 @@ class GcsFake {
 
   const std::string& url() const { return url_; }
 
-  // Sends POST /_fake/<verb>, or to any other path.
+  // Sends POST to /_fake/<verb>, or to `verb` if it begins with "/". Returns
+  // the answer's body.
   std::string Tell(const std::string& verb, const std::string& json) {
     HttpRequest request;
     request.method = "POST";
@@ -70,7 +71,7 @@ class GcsFake {
     return answer.ok() ? answer->body.ToString() : "";
   }
 
-  // The number of requests of one kind: "insert", "chunk", "get", …
+  // Returns the number of requests of one kind: "insert", "chunk", "get", …
   int Count(const std::string& method) {
     const std::string text = Tell("counters", "{}");
     const size_t at = text.find("\"" + method + "\":");
@@ -78,7 +79,7 @@ class GcsFake {
     return std::atoi(text.c_str() + at + method.size() + 3);
   }
 
-  // One instance for all tests of a program.
+  // Returns the instance that all tests of a program share.
   static GcsFake& Shared() {
     static GcsFake fake;
     return fake;
@@ -90,7 +91,7 @@ class GcsFake {
   HttpClient client_;
 };
 
-// An environment with only these variables.
+// Returns an environment with only these variables (and NO_GCE_CHECK).
 inline Environment EnvironmentOf(std::map<std::string, std::string> values) {
   values.emplace("NO_GCE_CHECK", "true");
   return [values = std::move(values)](const std::string& name) {

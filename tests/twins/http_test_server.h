@@ -197,7 +197,7 @@ class HttpTestServer {
     }
   }
 
-  // Returns false if the connection must end.
+  // Sends an answer. Returns false if the connection must end.
   bool Give(int fd, const TestAnswer& answer) {
     if (answer.hang && !answer.cut_after) AwaitRelease();
     if (answer.silent) return End(fd, answer);

@@ -26,7 +26,7 @@
 
 namespace holdfast {
 
-inline constexpr double kPatienceSeconds = 120;  // if all ranks come
+inline constexpr double kPatienceSeconds = 120;  // if no rank is missing
 
 // Runs `body` on a thread for each rank that is not absent.
 inline void OnThreads(int64_t size, double timeout_seconds,
@@ -42,7 +42,8 @@ inline void OnThreads(int64_t size, double timeout_seconds,
   for (std::thread& thread : threads) thread.join();
 }
 
-// Sends frames of topic and message on one stream per pair of ranks.
+// Sends frames, each with a topic and a message, on one stream per pair of
+// ranks.
 class SocketTransport : public ProcessTransport {
  public:
   // `fds` by rank; the entry of this rank is not used.
@@ -61,7 +62,7 @@ class SocketTransport : public ProcessTransport {
     for (size_t done = 0; done < frame.size();) {
       const ssize_t sent = ::send(fds_[to], frame.data() + done,
                                   frame.size() - done, MSG_NOSIGNAL);
-      // The other rank is dead; the meeting will find it missing.
+      // The other rank is dead; the collective call will notice.
       if (sent <= 0) return Status();
       done += sent;
     }
@@ -97,7 +98,7 @@ class SocketTransport : public ProcessTransport {
     if (::poll(&poll, 1, timeout_ms) <= 0) return false;
     uint64_t sizes[2];
     if (!ReadAll(fd, reinterpret_cast<char*>(sizes), sizeof sizes)) {
-      // Closed: nothing will arrive, which the deadline handles.
+      // The stream is closed, so nothing will arrive until the deadline.
       ::poll(nullptr, 0, timeout_ms);
       return false;
     }
@@ -124,7 +125,7 @@ class SocketTransport : public ProcessTransport {
   std::vector<std::map<std::string, std::string>> arrived_;  // by rank
 };
 
-// A socket between every two of `size` processes that will be forked.
+// Sockets between all pairs of `size` processes that will be forked.
 class SocketMesh {
  public:
   explicit SocketMesh(int64_t size) : fds_(size, std::vector<int>(size, -1)) {
@@ -138,8 +139,8 @@ class SocketMesh {
     }
   }
 
-  // For the child that is `rank`. Closes the other ranks' ends, so that a rank
-  // that dies closes its sockets.
+  // Returns the transport of `rank`; called in that rank's process. Closes the
+  // other ranks' ends, so that a rank that dies closes its sockets.
   std::shared_ptr<ProcessTransport> TransportOf(int64_t rank) const {
     for (size_t other = 0; other < fds_.size(); ++other) {
       if (static_cast<int64_t>(other) != rank) Close(fds_[other]);
@@ -147,7 +148,7 @@ class SocketMesh {
     return std::make_shared<SocketTransport>(rank, fds_[rank]);
   }
 
-  // For the parent, after all children are forked.
+  // Closes all sockets; called in the parent after all children are forked.
   void CloseAll() const {
     for (const std::vector<int>& row : fds_) Close(row);
   }
@@ -169,8 +170,8 @@ struct RankEnd {
   double cpu_seconds = 0;  // used by the process, user and system
 };
 
-// Runs `body` in a process for each rank. Call it while there is only one
-// thread.
+// Runs `body` in a process for each rank and returns how each ended. REQUIRES:
+// there is only one thread.
 inline std::vector<RankEnd> OnProcesses(
     int64_t size, double timeout_seconds,
     const std::function<std::string(ProcessGroup&)>& body) {

@@ -1,6 +1,8 @@
-// A bucket in memory at "mem://test/…", with counters in front of it.
+// A bucket in memory at "mem://test/…", in a FaultBucket, which counts
+// requests.
 //
-// Thread-safety: one test at a time. Ownership: the registry and the fixture.
+// Thread-safety: one test at a time. Ownership: the registry and the fixture
+// share the bucket.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kKeyBytesMax = 1024;
 
-// Distinguishes contents, like an ETag.
+// Returns a digest that distinguishes contents, like an ETag.
 std::string DigestOf(std::string_view content) {
   uint64_t hash = 0xcbf29ce484222325u ^ content.size();
   const auto mix = [&hash](uint64_t word) {
@@ -77,7 +77,7 @@ struct MemoryBucket::Contents {
     return InvalidArgumentError(UrlOf(key) + ": a key has 1 to 1024 bytes");
   }
 
-  // All functions below: REQUIRES: mutex held.
+  // All functions below REQUIRE that the mutex is held.
   const Object* Find(std::string_view key) const {
     const auto it = objects.find(key);
     return it == objects.end() ? nullptr : &it->second;

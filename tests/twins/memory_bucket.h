@@ -31,7 +31,7 @@ struct MemoryBucketOptions {
   uint64_t answer_bytes_max = 64 << 20;  // of a Get without a target
   int64_t start_time_ns = 1'800'000'000'000'000'000;
 
-  // Uploads honour conditions as Amazon's do; Ceph's would not.
+  // Uploads obey conditions, as Amazon's do (Ceph's do not).
   static MemoryBucketOptions S3Like();
   static MemoryBucketOptions GcsLike();
 };

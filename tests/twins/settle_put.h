@@ -1,12 +1,13 @@
-// A conditional write whose answer was lost may have happened; sent again, it
-// then fails because of its own success. SettlePut distinguishes that from a
-// conflict.
+// A conditional write whose answer was lost may have happened. If it is sent
+// again, it then fails because of its own success. SettlePut distinguishes this
+// from a conflict.
 //
-// For buckets that cannot store an id in an object's metadata, as S3's and
-// Google's do: FaultBucket, where it simulates a client that sends again. It
-// compares the existing object with the bytes that were sent. A rival that
-// wrote exactly the same bytes is taken for this writer: a caller that needs a
-// single winner puts its own id into the content.
+// S3's and Google's buckets store an id in the object's metadata for this
+// purpose. SettlePut is for buckets that cannot: FaultBucket uses it to
+// simulate a client that sends again. It compares the existing object with the
+// bytes that were sent. If another writer wrote exactly the same bytes, they
+// count as this writer's: a caller that needs a single winner puts its own id
+// into the content.
 // Thread-safety: any thread. Units: bytes.
 // Errors: the given FailedPrecondition when the object is missing or has other
 // content; Unavailable when that cannot be determined.
@@ -20,7 +21,8 @@
 
 namespace holdfast {
 
-// The version of the object, if it holds exactly `pieces`; otherwise `failed`.
+// Returns the version of the object if it has exactly the bytes of `pieces`,
+// otherwise `failed`.
 Result<std::string> SettlePut(Bucket& bucket, std::string_view key,
                               std::span<const std::string_view> pieces,
                               const Status& failed);

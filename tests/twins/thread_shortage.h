@@ -1,5 +1,5 @@
-// Simulates a system that has no more threads: programs that include this
-// define their own pthread_create, which fails on request.
+// Simulates a system that cannot start more threads: programs that include this
+// header define their own pthread_create, which fails on request.
 //
 // Thread-safety: one ThreadShortage at a time. Included only by tests.
 #pragma once
@@ -33,7 +33,7 @@ class ThreadShortage {
   ThreadShortage(const ThreadShortage&) = delete;
   ThreadShortage& operator=(const ThreadShortage&) = delete;
 
-  // If false, all threads start: a test skips itself.
+  // If false, all threads start, and tests should skip themselves.
 #ifdef HOLDFAST_CANNOT_REFUSE_THREADS
   static constexpr bool kIsPossible = false;
 #else

@@ -62,7 +62,7 @@ SYSTEMS = {
     "debian-sid": System("sid"),
 }
 
-# Runs inside; argv: a folder or a URL for the checkpoint.
+# The program that runs in the chroot; argv: a folder or URL for the checkpoint.
 PROGRAM = """
 import sys
 import numpy as np
@@ -92,7 +92,7 @@ except OSError as error:
 
 
 def make_chroot(name: str, system: System, folder: Path) -> Path:
-    """The folder of the system, made if need be."""
+    """Returns the folder of the system; makes the system if necessary."""
     root = folder / name
     if (root / "made").exists():
         return root
@@ -103,7 +103,7 @@ def make_chroot(name: str, system: System, folder: Path) -> Path:
                "--include=python3,python3-venv,ca-certificates"]
     script = []
     if system.mirror == UBUNTU:
-        # Debian's debootstrap knows Ubuntu's releases up to its own day.
+        # Debian's debootstrap does not know Ubuntu's newest releases.
         script = ["/usr/share/debootstrap/scripts/gutsy"]
         options.append(f"--keyring={UBUNTU_KEYRING}"
                        if Path(UBUNTU_KEYRING).exists() else "--no-check-gpg")
@@ -119,7 +119,7 @@ def make_chroot(name: str, system: System, folder: Path) -> Path:
 
 
 class Inside:
-    """Runs commands in a chroot with /proc, and /dev/shm in memory.
+    """Runs commands in a chroot that has /proc, and /dev/shm in memory.
 
     Leaves no mount behind.
     """
@@ -131,8 +131,8 @@ class Inside:
             "LANG": "C.UTF-8", **variables}
 
     def run(self, *command: str, wanted: int = 0) -> str:
-        """The output of the command; AssertionError unless it exits as
-        wanted."""
+        """Runs a command and returns its output. Raises AssertionError unless
+        its exit status is `wanted`."""
         script = ('mount -t proc proc "$0/proc" && '
                   'mkdir -p "$0/dev/shm" && '
                   'mount -t tmpfs tmpfs "$0/dev/shm" && '
@@ -150,7 +150,7 @@ class Inside:
 
 @contextlib.contextmanager
 def index(wheels: list[Path]) -> Iterator[str]:
-    """The URL of a package index that has only the wheels."""
+    """Serves a package index that has only the wheels; yields its URL."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "simple", "holdfast")
         page.mkdir(parents=True)
@@ -178,7 +178,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 def pip_variables() -> dict[str, str]:
-    """How this machine's pip reaches PyPI."""
+    """Returns the variables with which this machine's pip reaches PyPI."""
     kept = ("PIP_INDEX_URL", "PIP_CERT", "PIP_DEFAULT_TIMEOUT", "http_proxy",
             "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no_proxy")
     return {name: os.environ[name] for name in kept if name in os.environ}
@@ -239,7 +239,7 @@ def try_system(name: str, folder: Path, url: str, static: Path | None,
 
 
 def try_nowhere(static: Path) -> None:
-    """The static command where there is no other file."""
+    """Runs the static command in a chroot without any other file."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(static, folder)
         done = subprocess.run(
@@ -250,7 +250,7 @@ def try_nowhere(static: Path) -> None:
 
 
 def first_checkpoint(variables: dict[str, str]) -> None:
-    """s3://bucket/first, by the holdfast of this Python."""
+    """Saves s3://bucket/first with this Python's holdfast."""
     subprocess.run(
         [sys.executable, "-c",
          "import holdfast, numpy; "

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the sdist, and installs it by pip in a fresh environment.
+"""Makes the sdist, and installs it with pip in a new environment.
 
-usage: run_sdist.py [SDIST]     without SDIST: made for the occasion
+usage: run_sdist.py [SDIST]     without SDIST, makes a new one
 
-pip unpacks it in a folder of its own and compiles it there, by the compiler
-calls of scripts/wheel, so that ccache has them where that has run (minutes
-otherwise); then a save, a load and the command must work. Wants what
-scripts/setup installs.
+pip unpacks the sdist in a temporary folder and compiles it there. It makes the
+same compiler calls as scripts/wheel, so if that has run, ccache has the results
+(else it takes minutes). Then a save, a load and the command must work. Needs
+what scripts/setup installs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AS_THE_WHEEL = ("--config-settings=build-dir=build/wheel-objects",
 
 
 def make_environment(folder: Path, *packages: str) -> Path:
-    """A fresh one; its Python."""
+    """Makes a virtual environment with these packages; returns its Python."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     if packages:
@@ -48,8 +48,8 @@ def build(scratch: Path) -> Path:
 
 
 def check_contents(sdist: Path) -> None:
-    """The files that compiling needs, and nothing that was made or
-    downloaded."""
+    """Checks that the sdist has the files that a build needs, and no file that
+    was built or downloaded."""
     with tarfile.open(sdist) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]
     for wanted in ("pyproject.toml", "PKG-INFO", "LICENSE", "CMakeLists.txt",
@@ -62,10 +62,10 @@ def check_contents(sdist: Path) -> None:
 
 
 def main() -> None:
-    # Paths below this folder count as relative ones; pip unpacks there.
+    # ccache treats paths below this folder, where pip unpacks, as relative.
     os.environ["CCACHE_BASEDIR"] = tempfile.gettempdir()
     os.environ["CCACHE_NOHASHDIR"] = "true"
-    os.environ.setdefault("CXX", "c++")  # as scripts/wheel has it
+    os.environ.setdefault("CXX", "c++")  # the default of scripts/wheel
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         sdist = (Path(sys.argv[1]).resolve() if sys.argv[1:]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Installs the wheel where there is numpy and nothing else, and uses it.
+"""Installs the wheel in an environment with only numpy, and uses it.
 
-usage: run_wheel.py [WHEEL]     without WHEEL: scripts/wheel makes one
+usage: run_wheel.py [WHEEL]     without WHEEL, scripts/wheel makes one
 
-Checks what is inside the wheel, that the module finds its libraries there and
-not in the system, that a tree survives a save and a load, and that the command
-lists it.
+Checks what the wheel contains, that the module finds its libraries in the wheel
+and not in the system, that a load returns what a save has saved, and that the
+command lists the checkpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Run in the clean environment, away from the repository.
+# The program that runs in the clean environment, outside the repository.
 USE = """
 import sys
 import numpy as np
@@ -72,7 +72,7 @@ def check_contents(wheel: Path) -> None:
     for wanted in ("__init__.py", "py.typed", "_engine.pyi", "errors.py"):
         assert f"holdfast/{wanted}" in names, wanted
     modules = [n for n in names if n.startswith("holdfast/_engine.")]
-    assert len(modules) == 2, modules  # with the stub
+    assert len(modules) == 2, modules  # the module and its stub
     manual = "data/share/man/man1/holdfast.1"
     assert [n for n in names if n.endswith(f".data/{manual}")], manual
     odd = [n for n in names if not n.startswith(("holdfast", "_holdfast_"))]

@@ -1,8 +1,8 @@
-"""Calls holdfast for the game: in this process, in a child process, or as the
-command; and records the outcome of a call.
+"""Calls holdfast for the game, in this process, in a child process, or as the
+command, and records the outcome of the call.
 
-The command runs in this process (the module has it as a function), which takes
-a millisecond instead of thirty. Thread-safety: one thread.
+The command runs in this process (as a function of the module), which takes one
+millisecond instead of thirty. Thread-safety: one thread.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def is_damage(outcome: Outcome) -> bool:
 
 
 def quiet() -> None:
-    """Silences the output of thousands of reads of damaged checkpoints."""
+    """Silences warnings about damaged checkpoints and forks."""
     import warnings
 
     warnings.simplefilter("ignore", errors.HoldfastWarning)

@@ -1,10 +1,12 @@
-// Calls of libc that touch files, as holdfast makes them, with faults: loaded
-// before libc into the process that plays (LD_PRELOAD), armed by ctypes.
+// Replaces the libc calls with which holdfast touches files, so that they can
+// fail. The process that plays loads it before libc (LD_PRELOAD), and arms it
+// with ctypes.
 //
-// Only calls on files below the folder that was armed count. The call number
-// `at` from then on is not made: the process ends (kKill; of a write the first
-// half is made), or the call fails with the error, and so do all that follow it
-// where the fault is to stay. Thread-safety: any thread.
+// Only calls on files below the armed folder count. Call number `at` after the
+// arming is not made. With kKill, the process ends there, after the first half
+// of the bytes if the call is a write. Otherwise the call fails with the given
+// error, as do all later calls if the fault is to stay. Thread-safety: any
+// thread.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +40,7 @@ void world_arm(int new_kind, long at, int error, int fault_stays,
   kind = new_kind;
 }
 
-// Whether the fault has come.
+// Disarms the fault; returns whether it has occurred.
 int world_disarm(void) {
   kind = kOff;
   return is_hit;
@@ -59,14 +61,16 @@ static int is_ours_fd(int fd) {
   return is_below(path);
 }
 
-// The game's working directory is its folder.
+// Whether the path is below the armed folder, which is also the process's
+// working directory.
 static int is_ours(int directory, const char* path) {
   if (path == NULL) return 0;
   if (path[0] == '/') return is_below(path);
   return directory == AT_FDCWD || is_ours_fd(directory);
 }
 
-// Whether this call is to fail; kKill: does not come back from its call.
+// Returns whether this call must fail. Does not return from the chosen call if
+// the fault is kKill.
 static int fails(int is_change) {
   const int now = kind;
   if (now == kOff || (now == kRead) == (is_change != 0)) return 0;

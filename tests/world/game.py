@@ -1,4 +1,4 @@
-"""Plays and judges a complete world, drawn from a seed or given as a list."""
+"""Plays and judges a complete world, from a seed or a list of operations."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Result:
 
     Attributes:
         words: the operations that were played.
-        counts: for each operation: done, refused, killed.
+        counts: by operation, the numbers of calls done, refused and killed.
         failure: the broken promise, or None.
-        books: the model at the end, as text.
+        books: a dump of the model at the end.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ def play_drawn(
 def play_list(
     words: list[Words], folder: str, options: dict[str, Any]
 ) -> Result:
-    """Plays a list of operations, and skips those that make no sense."""
+    """Plays a list of operations; skips those that are impossible."""
     result = Result()
     _play(
         result,

@@ -3,14 +3,15 @@ need, and whether they must load.
 
 `Model` keeps the records by which these promises are judged:
 
-1. A checkpoint whose save returned, and that only holdfast touched, loads bit
-   for bit, until it is itself overwritten, pruned or deleted. It may be an
-   error if something it needs (a base, a view's source) was removed by a
-   stranger, or by holdfast in another root, which does not know of it. Within
-   its own root, holdfast keeps what it needs, or makes it independent, or
-   refuses. The only exception: a view may be an error after its source was
-   materialized in place.
-2. No read ever returns a wrong value.
+1. A checkpoint whose save returned, and that only holdfast has touched, loads
+   bit for bit until it is itself overwritten, pruned or deleted. The load may
+   fail if something that the checkpoint needs (a base, a view's source) was
+   removed by a stranger, or by holdfast in another root, where holdfast does
+   not know about the checkpoint. In the checkpoint's own root, holdfast keeps
+   what the checkpoint needs, or makes it independent, or refuses. There is one
+   exception: a view may be unreadable after its source was materialized in
+   place.
+2. No read returns a wrong value.
 3. A refused call changes nothing.
 4. After a stranger's damage, a read is an error or returns the right value.
 
@@ -24,7 +25,7 @@ import dataclasses
 import os
 from collections.abc import Iterator
 
-ROOTS = ("A", "B", "M", "V")  # V: for managers of v1, M: of v0
+ROOTS = ("A", "B", "M", "V")  # M: for v0's managers, V: for v1's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Need:
         at: its name in the same folder if `is_beside`, otherwise its place.
         is_beside: whether it is in the same folder.
         version: the content that it must have.
-        is_view: needed through links to its files, not as the base of a delta.
+        is_view: whether it is needed as a view's source, not as a delta's base.
     """
 
     at: str
@@ -52,10 +53,11 @@ class Saved:
         value: the number of its tree.
         version: identifies its content; copies have the same version.
         kind: "whole", "delta", "view", "foreign", "stock", ...
-        item: the item that has the tree; "" if it has no items.
-        needs: the checkpoints that must exist.
+        item: the item that has the tree; "" if there are no items.
+        needs: the checkpoints that it needs.
         harm: what a stranger did to it; "" for nothing.
-        is_checked: it has checksums, so damage can never be a wrong value.
+        is_checked: whether it has checksums, so that damage cannot cause a
+            wrong value.
         kin: checkpoints with the same `kin` may share files by hard links.
     """
 
@@ -129,7 +131,8 @@ class Model:
         return self._found(place, need) is not None
 
     def has_sound_need(self, place: str, need: Need) -> bool:
-        """Whether a checkpoint at `place` would find it, and it must load."""
+        """Whether a checkpoint at `place` would find what it needs, and that
+        must load."""
         at = self._found(place, need)
         return at is not None and self.is_sound(at)
 
@@ -153,8 +156,8 @@ class Model:
         ]
 
     def may_be_needed(self, place: str) -> bool:
-        """Whether another checkpoint needs it or a copy of it. If there are
-        copies, holdfast chooses the base by what is in the same folder."""
+        """Whether another checkpoint needs the one at `place` or a copy of it.
+        If there are copies, holdfast prefers the one in the same folder."""
         version = self.places[place].version
         return bool(self.dependents(place)) or any(
             need.version == version
@@ -194,7 +197,7 @@ class Model:
         self.debris.discard(place)
 
     def take(self, places: list[str], *, to_trash: bool) -> None:
-        """Records that holdfast removed these, when asked or by a rule."""
+        """Records that holdfast removed the checkpoints at `places`."""
         for place in places:
             self.release(place, going=places)
         for place in places:

@@ -1,8 +1,8 @@
 """The operations of the game, and how their words are drawn.
 
-An operation is drawn as a JSON object: its name as "op", names of places,
-numbers, options. It is skipped when it is played in a world that lacks what it
-names, so any operation of a list may be left out.
+The words of an operation are a JSON object: its name as "op", names of places,
+numbers, options. An operation is skipped if the world lacks what the words
+name, so any operation of a list may be left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Operation:
     Attributes:
         name: the value of "op".
         weight: how often it is drawn.
-        can_fail: it may be played with faults or beside a second process.
+        can_fail: whether it may be played with faults or beside a second
+            process.
     """
 
     name: ClassVar[str] = ""
@@ -33,16 +34,17 @@ class Operation:
     can_fail: ClassVar[bool] = False
 
     def draw(self, draw: random.Random, world: World) -> Words | None:
-        """Draws its words for this world; None if it makes no sense here."""
+        """Draws the words for this world; returns None if the operation is
+        impossible here."""
         raise NotImplementedError
 
     def plan(self, world: World, words: Words) -> Plan:
-        """Returns the call; raises Skip."""
+        """Returns the planned call; raises Skip if it is impossible."""
         raise NotImplementedError
 
     def run(self, world: World, words: Words) -> list[str]:
-        """Plays it, and returns the places that it touched. Raises Skip and
-        Failure."""
+        """Plays the operation; returns the places that it touched. Raises Skip
+        and Failure."""
         plan = self.plan(world, words)
         world.play(plan)
         return [*plan.writes, *plan.touched]
@@ -89,7 +91,8 @@ def spelled(draw: random.Random, world: World, place: str) -> str:
 
 
 def new_step(draw: random.Random, world: World, root: str) -> str:
-    """Chooses a place for a step: mostly the next number, or one left out."""
+    """Chooses a place for a step: mostly the next number, sometimes a number
+    that was left out."""
     steps = world.model.steps(root)
     highest = max(steps, default=0)
     step = highest + draw.choice((1, 1, 1, 2, 10))
@@ -114,8 +117,9 @@ def new_place(draw: random.Random, world: World) -> str:
 
 
 def is_free(world: World, place: str, text: str = "") -> bool:
-    """Whether the place has nothing unknown to the game, no checkpoint above or
-    below it, and, if `text` names it through links, an existing folder."""
+    """Whether the game may save at the place: no files that the model does not
+    know, no checkpoint above or below it, and, if `text` leads to it through
+    links, an existing folder."""
     above = os.path.dirname(world.path(place))
     if text.partition(":")[2] not in ("", place) and not os.path.isdir(above):
         return False

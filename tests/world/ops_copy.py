@@ -82,12 +82,12 @@ class View(_Copy):
         source, target = self.ends(world, words)
         model = world.model
         old = model.places[source]
-        # Tensors that cannot be referred to are copied, so a view may refer to
-        # nothing.
+        # A view copies tensors that it cannot refer to, so it may end up
+        # without references.
         saved = Saved(old.value, model.next_number(), "perhaps a view")
         saved.is_checked = old.is_checked
         if words["link"] != "symlink":
-            saved.harm = old.harm  # it has the damaged bytes, too
+            saved.harm = old.harm  # the copy or hard link is damaged, too
         if words["link"] == "symlink":
             beside = parent(source) == parent(target)
             at = os.path.basename(source) if beside else source
@@ -166,7 +166,7 @@ class Materialize(_Copy):
         must = model.is_sound(source) and old.kind != "perhaps a view"
         is_view = any(need.is_view for need in old.needs)
         if target == source and is_view and model.may_be_needed(source):
-            must = False  # others identify a view by its files
+            must = False  # other checkpoints recognize a view by its files
         if target == source and any(
             model.places[other].harm for other, _ in model.dependents(source)
         ):
@@ -213,7 +213,7 @@ class Convert(_Copy):
         elif form == "orbax-v1":
             saved.kind = "whole, of v1"
         elif form is None and old.kind in ("foreign", "stock"):
-            raise Skip  # keeps the source's format, which the name records
+            raise Skip  # the format would be the source's, which is not Orbax's
         elif form is None and old.kind == "whole, of v1":
             saved.kind = old.kind
 
@@ -251,11 +251,10 @@ class ConvertInPlace(Operation):
         old = world.model.places.get(source)
         if old is None or old.kind not in _PLAIN:
             raise Skip
-        # The format stays.
+        # Materializing does not change the format.
         kind = old.kind if old.kind == "whole, of v1" else "whole"
         saved = dataclasses.replace(old, kind=kind, needs=(), kin=0)
-        # A step that was a delta keeps its result's id, by which others refer
-        # to it.
+        # A step that was a delta keeps the id by which other steps refer to it.
         if old.kind not in ("delta", "delta of a policy"):
             saved.version = world.model.next_number()
 
@@ -292,8 +291,8 @@ class CopyStep(_Copy):
         old = model.places[source]
         beside = parent(source) == parent(target)
         saved = dataclasses.replace(old, kin=0, needs=())
-        # A copy elsewhere loads by itself, by its base's old path, or by a base
-        # that was copied to the same folder.
+        # A copy loads by itself, or from its base at the old path, or from a
+        # base that was copied to the same folder.
         saved.needs = tuple(
             need
             for need in old.needs

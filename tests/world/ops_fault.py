@@ -33,7 +33,7 @@ _KILL, _CHANGE, _READ = 1, 2, 3
 
 @functools.cache
 def shim() -> ctypes.CDLL | None:
-    """Returns the library of faults if this process was started with it."""
+    """Returns the library faults.c if this process was started with it."""
     path = os.environ.get("WORLD_FAULTS", "")
     return ctypes.CDLL(path) if path else None
 
@@ -171,7 +171,7 @@ class ReadersBeside(Operation):
             if world.model.is_sound(place)
         ]
         changing = set(plan.writes) | set(plan.may_go)
-        # The source of a view may go away, as documented.
+        # The source of a view may be removed, as documented.
         moved = {
             place
             for place, _ in must
@@ -254,8 +254,8 @@ class TwoAtOnce(Operation):
         pid, pipe = in_child(theirs.call)
         outcome = call_here(mine.call)
         other = end_of(pid, pipe, theirs.what, may_die=False)
-        # The step that was written first is recorded first, as it may need what
-        # the other removed.
+        # Records the operation that was written first, because its step may
+        # need what the other operation removed.
         for plan, ended in ((mine, outcome), (theirs, other)):
             world.play(
                 Plan(

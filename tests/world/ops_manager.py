@@ -1,5 +1,5 @@
-"""Managers that continue a run, save and remove by their rules: the drop-in's
-v0 and v1, stock Orbax's saver, and steps on a host's own disk."""
+"""Operations of managers, which continue a run, save, and remove by their rules
+(the drop-in's v0 and v1, TieredManager), and saves by stock Orbax."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import holdfast
 
 
 class _Manager(Operation):
-    """One process life of a run, which saves `values` one after the other."""
+    """Opens a manager of a run, which saves `values` one after the other."""
 
     root = "M"
     item = "default"
@@ -30,7 +30,7 @@ class _Manager(Operation):
         root = self.root
         roots = world.model.roots()
         if roots and draw.random() < 0.1:
-            root = draw.choice(roots)  # a run that other operations began
+            root = draw.choice(roots)  # continues a run of other operations
         count = draw.choice((1, 2, 2, 4))
         return {
             "op": self.name,
@@ -182,7 +182,7 @@ class ManagerDelete(Operation):
 
 @operation
 class StockSave(Operation):
-    """Stock Orbax saves a step in a root of holdfast's."""
+    """Stock Orbax saves a step in one of holdfast's roots."""
 
     name = "a save by stock Orbax"
     weight = 0.2
@@ -215,8 +215,8 @@ class StockSave(Operation):
 
 @operation
 class Tiers(Operation):
-    """One life of a TieredManager on this host, after which the last step must
-    be restored."""
+    """Opens a TieredManager on this host and saves; afterwards the last step
+    must be restored."""
 
     name = "tiers"
     weight = 0.3

@@ -79,7 +79,7 @@ class Follow(Operation):
 
 @operation
 class Serve(Operation):
-    """Reads virtual safetensors of `holdfast serve`, and checks the
+    """Reads the virtual safetensors files of `holdfast serve`, and checks the
     elements."""
 
     name = "serve"
@@ -125,8 +125,8 @@ def _start(path: str) -> tuple[int, int]:
         try:
             os.dup2(write, 1)
             os.dup2(write, 2)
-            # The environment's own interpreter, because a bare name would be
-            # looked up in PATH, where holdfast may not be installed.
+            # Runs this Python: holdfast may not be installed for the one in
+            # PATH.
             os.execv(
                 sys.executable,
                 [sys.executable, "-c", _SERVE, json.dumps(path)],

@@ -25,7 +25,8 @@ def listed_steps(world: World, root: str) -> list[int]:
 
 
 def is_orderly(world: World, root: str) -> bool:
-    """Whether all in the root is known to the model and sound."""
+    """Whether the model knows everything in the root, and all of it is
+    sound."""
     model = world.model
     steps = model.steps(root)
     known = {place for place in model.places if os.path.dirname(place) == root}
@@ -111,8 +112,8 @@ class Prune(Operation):
 
 
 def _guarded(world: World, root: str) -> dict[str, list[str]]:
-    """Returns the bases of deltas in which only the file that names the base is
-    damaged; the metadata name the base as well."""
+    """Returns the bases, by delta, of deltas in which only the file that names
+    the base is damaged. Their metadata name the base as well."""
     found = {}
     for step, saved in world.model.steps(root).items():
         place = f"{root}/{step}"
@@ -172,7 +173,7 @@ class Undelete(Operation):
             return True
 
         def then() -> None:
-            # A step that may be the base, judged by its name, returns as well.
+            # A step that could be the base, because of its name, returns, too.
             for name, other in model.trash[root]:
                 place = f"{root}/{name}"
                 if place not in back and place not in model.places:
@@ -202,7 +203,8 @@ class Undelete(Operation):
 def _coming_back(
     world: World, root: str, name: str, saved: Saved
 ) -> dict[str, Saved]:
-    """Returns a step that leaves the trash, and what it needs from there."""
+    """Returns a step that leaves the trash, and the steps that it needs from
+    there."""
     back = {f"{root}/{name}": saved}
     waiting = [saved]
     while waiting:

@@ -1,5 +1,5 @@
-"""Saves: full steps in every layout, deltas with each spelling of a base,
-runs with a policy, overwrites."""
+"""Operations that save: full steps in every layout, deltas whose base is given
+in every way, runs with a policy, overwrites."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class _Save(Operation):
         if "also" in layout and saved.kind != "both":
             must = False  # a delta cannot have two formats
         if os.path.islink(str(world.spelled(words["at"])).rstrip("/")):
-            must = False  # an overwrite follows no link
+            must = False  # an overwrite does not follow links
 
         def call() -> None:
             future = holdfast.save(
@@ -131,8 +131,8 @@ class _Save(Operation):
         return sane and not model.is_needed_below(base, place)
 
     def _check_at_once(self, world: World, place: str, saved: Saved) -> None:
-        """Checks that the saved step loads now, whatever state its base is
-        in."""
+        """Checks that the saved step loads now, whatever the state of its
+        base."""
         try:
             wrong = doors.by_load(world.path(place), "", tree(saved.value))
         except holdfast.errors.HoldfastError as error:

@@ -1,5 +1,5 @@
-"""Operations of a stranger, a user who ignores holdfast: mv, cp -r, ln -s, rm,
-and changed bytes."""
+"""Operations of a stranger, who changes files without holdfast: mv, cp -r, ln
+-s, rm, and changed bytes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class CopyTreeOfStep(_Moving):
 
 @operation
 class Link(_Stranger):
-    """Makes a link `latest` next to a step, or a second path to a root."""
+    """Makes a link `latest` next to a step, or a link to a root."""
 
     name = "ln -s"
     weight = 1.5
@@ -229,8 +229,8 @@ def _harm(path: str, kind: str, which: float) -> None:
 
 @operation
 class Sabotage(_Stranger):
-    """Acts of a faulty holdfast, which the model does not record. It is never
-    drawn; only tests of the game play it."""
+    """Does what a faulty holdfast could do, without a record in the model. It
+    is never drawn; only tests of the game play it."""
 
     name = "sabotage"
     weight = 0.0

@@ -1,10 +1,10 @@
-"""A world on a disk, in which operations are played; after each, everything
-that the model promises is opened.
+"""A world on a disk, in which operations are played. After each operation,
+everything that the model promises is opened.
 
 An operation plans a call (`Plan`): the request to holdfast, the checkpoints
 that exist when it is done, and those that may be removed. The outcome of the
-call decides which of these the model records. After a kill, the disk is read,
-and each place must have its old or its new checkpoint.
+call decides which of these the model records. After a kill, the disk is read:
+each place must have its old or its new checkpoint.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import holdfast
 
 
 class Skip(Exception):
-    """The operation makes no sense in this world."""
+    """The operation is impossible in this world."""
 
 
 @dataclasses.dataclass
@@ -44,9 +44,9 @@ class Plan:
         writes: the checkpoint at each place when the call is done.
         may_go: places that the call may remove.
         to_trash: whether removed places go to the trash.
-        must: a refusal is a failure.
-        never: success is a failure.
-        is_partial: a refused call may have been done in part.
+        must: whether a refusal is a failure.
+        never: whether success is a failure.
+        is_partial: whether a refused call may have been done in part.
         touched: places that are checked more closely.
         then: checks the result, and updates further records.
     """
@@ -74,7 +74,7 @@ def _lasting(names: set[str]) -> set[str]:
 
 
 class World:
-    """One folder, its model, and counts of the operations in it."""
+    """A folder, its model, and counts of the operations in it."""
 
     def __init__(self, folder: str, options: dict[str, Any]) -> None:
         self.folder = os.path.realpath(folder)
@@ -220,7 +220,7 @@ class World:
                 )
 
     def _is_unharmed(self) -> bool:
-        """Whether nothing in the world could look like damage."""
+        """Whether nothing in the world may be reported as damage."""
         places = self.model.places
         return not self.model.debris and not any(
             saved.harm or saved.kind in ("view", "perhaps a view")
@@ -266,7 +266,7 @@ class World:
             return
         same = old is not None and old.value == new.value
         if same and self._inode(place) == self._inodes[place]:
-            return  # the rewrite did not happen
+            return  # the checkpoint was not rewritten
         if problem_of_part(got, tree(new.value)) is None:
             self._put(place, new)
             if same:
@@ -298,10 +298,10 @@ class World:
         except holdfast.errors.NotFoundError:
             return set()
 
-    # Looking.
+    # Checking.
 
     def check(self, seed: str, touched: list[str]) -> None:
-        """Opens every checkpoint of the model, and touched ones by more
+        """Opens every checkpoint of the model, and the touched ones by more
         doors."""
         draw = random.Random(seed)
         places = sorted(self.model.places)
@@ -360,7 +360,7 @@ class World:
             raise Failure("wrong", saved.kind, f"{place} by {name}: {wrong}")
 
     def _check_root(self, root: str) -> None:
-        """Checks the list of steps, and the newest by the root's own path."""
+        """Checks the list of steps, and the step that the root's path opens."""
         steps = self.model.steps(root)
         sound = {n for n in steps if self.model.is_sound(f"{root}/{n}")}
         try:
@@ -386,7 +386,7 @@ class World:
             )
 
     def _check_newest(self, root: str) -> None:
-        """Checks that the root's own path stands for its newest step."""
+        """Checks that the root's path opens its newest step."""
         steps = self.model.steps(root)
         known = {p for p in self.model.places if os.path.dirname(p) == root}
         alike = all(saved.kind != "foreign" for saved in steps.values())

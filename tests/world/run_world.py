@@ -6,20 +6,20 @@ usage: run_world.py [--worlds N] [--operations N] [--seed S] [--kept]
                     [--without OPERATION,...] [--broken-door DOOR]
        run_world.py --replay FILE [--keep]
 
-Plays N worlds (100) of 20 operations, and more until T seconds have passed. A
-world is drawn from its seed: roots, steps, deltas, views, copies, managers,
-followers; a stranger who moves, copies, links, removes and damages; kills and
-failing disks. After each operation everything that `model.py` promises is
-opened. A world that breaks a promise is shrunk to few operations, which are
-written to DIR (build/world) as a file for --replay. Exit status 1 if a world
-broke a promise.
+Plays N worlds (default 100) of 20 operations, and more until T seconds have
+passed. A world is drawn from its seed. It has roots, steps, deltas, views,
+copies, managers and followers, a stranger who moves, copies, links, removes and
+damages files, kills, and failing disks. After each operation, everything that
+`model.py` promises is opened. A world that breaks a promise is shrunk to a few
+operations, which are written to DIR (default build/world) as a file for
+--replay. Exit status 1 if a world broke a promise.
 
-A third of all seeds is kept: those with remainder 2 modulo 3 are played only
-with --kept, before a release, so that nothing is tuned to them.
+A third of all seeds, those with remainder 2 modulo 3, are kept in reserve: they
+are played only with --kept, before a release, so that nothing is tuned to them.
 
-Each job plays in its own process, with a small library (`faults.c`, compiled by
-this program) preloaded over libc; without a C compiler nothing is killed and no
-disk fails.
+Each job plays in its own process, with a small library (`faults.c`, which this
+program compiles) preloaded over libc. Without a C compiler, no process is
+killed and no disk fails.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def seeds(first: int, *, kept: bool) -> Iterator[int]:
         seed += 1
 
 
-# The process of a job, which answers requests, one JSON object per line.
+# A job's process, which answers requests. Each is one line of JSON.
 
 
 def work(options: dict[str, Any]) -> None:
-    """Plays the requests on standard input until it ends."""
+    """Plays the requests on standard input until its end."""
     sys.path.insert(0, str(HERE))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -90,8 +90,8 @@ def work(options: dict[str, Any]) -> None:
 
 
 def _logger(journal: str) -> Any:
-    """Returns a logger that writes the operations of a world to a file, where
-    the parent finds them if this process ends."""
+    """Returns a function that writes a world's operations to a file, where the
+    parent finds them if this process crashes."""
     open(journal, "w").close()
 
     def log(words: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ def _as_json(result: Any) -> dict[str, Any]:
 
 
 class Job:
-    """A process that plays, and is restarted when it ends."""
+    """A process that plays worlds, and is restarted when it ends."""
 
     def __init__(self, args: argparse.Namespace, number: int) -> None:
         self._args = args
@@ -196,10 +196,10 @@ class Job:
             return [json.loads(line) for line in file]
 
     def shrink(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Returns the failure with fewer operations."""
+        """Returns the same failure with fewer operations, if possible."""
         signature = answer["signature"]
         if signature.startswith("hang (a world)"):
-            return answer  # each try takes minutes
+            return answer  # each attempt would take minutes
         if not signature.startswith("crash"):
             request = {"shrink": answer["words"], "signature": signature}
             found = self.ask(request)
@@ -220,8 +220,8 @@ class Job:
 
 
 def _answers(process: subprocess.Popen[str], seconds_max: float) -> bool:
-    """Waits for a line; time in which the process waited for a processor does
-    not count."""
+    """Waits for a line of output; returns False if none comes in time. Time in
+    which the process waits for a processor counts less."""
     assert process.stdout is not None
     seconds = 0.0
     while seconds < seconds_max:
@@ -341,7 +341,7 @@ class Game:
 
 
 def compile_faults(folder: str) -> str:
-    """Compiles the library of faults; returns "" without a C compiler."""
+    """Compiles faults.c; returns its path, or "" without a C compiler."""
     path = f"{folder}/faults.so"
     command = [
         os.environ.get("CC", "cc"),
@@ -360,7 +360,7 @@ def compile_faults(folder: str) -> str:
 
 
 def replay(args: argparse.Namespace) -> int:
-    """Plays a list from a file."""
+    """Plays a list of operations from a file; returns the exit status."""
     record = json.loads(pathlib.Path(args.replay).read_text())
     words = record["operations"] if isinstance(record, dict) else record
     job = Job(args, 0)

@@ -1,5 +1,5 @@
-"""Shortens a failing list of operations: leaves out operations as long as the
-same promise is broken."""
+"""Shortens a failing list of operations: leaves out operations while the same
+promise is still broken."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ def shrunk(
     *,
     plays_max: int = 300,
 ) -> list[Words]:
-    """Returns the shortest list found, with simplified options. If `plays_max`
-    plays were enough, no single operation of it can be left out.
+    """Returns the shortest failing list that was found, with simplified
+    options. If `plays_max` plays were enough, no single operation of the list
+    can be left out.
 
     Args:
         words: a list that fails.
-        fails: returns whether a list still shows the failure.
+        fails: a function that returns whether a list still fails in this way.
     """
     plays = 0
 

@@ -65,7 +65,7 @@ def test_a_broken_door_is_found_and_shrunk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        # The model cannot know of sabotage, so the game must fail.
+        # The model does not record sabotage, so the game must fail.
         {"op": "sabotage", "at": "A/1", "how": "flip"},
         {"op": "sabotage", "at": "A/1", "how": "remove"},
         {"op": "sabotage", "at": "A/1", "how": "swap"},

@@ -1,8 +1,8 @@
 """Makes the trees that the game saves, one for each number, and compares trees.
 
-Trees of neighbouring numbers differ in a few elements, so that deltas have
-something to leave out; for some numbers there is one more array, or an array
-has another shape.
+The trees of neighboring numbers differ in a few elements, so that deltas are
+small. For some numbers, the tree has one more array, or an array has another
+shape.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arrays that the tests here save: numpy arrays cut over ranks."""
+"""The arrays that the tests here save: numpy arrays cut into ranks' parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def cut(
     key: str, whole: Array, rank: int, count: int, axis: int = 0, **kw: Any
 ) -> megatron.ShardedTensor:
-    """Rank's part of an array in `count` equal parts."""
+    """Returns the rank's part of an array that is cut into `count` equal
+    parts."""
     part = np.split(whole, count, axis)[rank]
     return megatron.ShardedTensor.from_rank_offsets(
         key, part, (axis, rank, count), **kw
@@ -27,7 +28,7 @@ def table(rows: int = 8, columns: int = 6) -> Array:
 
 
 def saved(path: Path, count: int = 2) -> Array:
-    """A checkpoint of one array "w", saved by `count` ranks; its elements."""
+    """Saves an array "w" with `count` ranks; returns its elements."""
     path.mkdir()
     whole = table()
     megatron.save_ranks(
@@ -43,7 +44,7 @@ def saved(path: Path, count: int = 2) -> Array:
 def request(
     key: str = "w", shape: tuple[int, ...] = (8, 6), **kw: Any
 ) -> megatron.ShardedTensor:
-    """All of an array, without memory."""
+    """Returns a request for a complete array, without memory for it."""
     return megatron.ShardedTensor(
         key,
         None,

@@ -1,4 +1,4 @@
-"""Wrong input is refused with the original's text, and by name."""
+"""Wrong input is refused with Megatron Core's message, and with its name."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_shape_mismatch_that_is_allowed_is_padded(ckpt: Path) -> None:
 
 
 class Hostile:
-    """A pickle of it says which function to call."""
+    """An object whose pickle calls a function when it is loaded."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.call = (function, arguments)
@@ -201,7 +201,8 @@ def test_a_hostile_common_state_is_refused(
 
 def safe_dumps(value: Any) -> bytes:
     if isinstance(value, Hostile) and value.call[0] is getattr:
-        # A module cannot be pickled; its name can.
+        # getattr's argument, a module, cannot be pickled, so the pickle is
+        # written by hand.
         return b"cos\nsystem\n(S'touch hostile'\ntR."
     return pickle.dumps(value, protocol=2)
 

@@ -1,4 +1,4 @@
-"""A call that fails on some ranks costs no later call."""
+"""A call that fails on some ranks does not disturb later calls."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from thread_ranks import groups_of, on_all
 import holdfast
 from holdfast import _process_group, megatron
 
-# The time of one meeting; only a test that hangs waits so long.
+# The time limit of a collective call. Only a test that hangs waits so long.
 PATIENCE_SECONDS = 20.0
 
 
 class World:
-    """Ranks that are threads, as the processes of torch.distributed are."""
+    """Ranks that are threads, each with a group as in torch.distributed."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -29,11 +29,13 @@ class World:
         self._here = threading.local()
 
     def group(self) -> _process_group.ProcessGroup | None:
-        """The group that this thread's rank has for torch.distributed."""
+        """Returns the group that takes torch.distributed's place for this
+        thread's rank."""
         return getattr(self._here, "group", None)
 
     def run(self, work: Callable[[int], Any]) -> list[Any]:
-        """The results or exceptions of `work(rank)`, on all ranks at once."""
+        """Runs `work(rank)` on all ranks at once; returns the results or
+        exceptions."""
 
         def one(rank: int) -> Any:
             self._here.group = self._groups[rank]
@@ -100,14 +102,14 @@ def test_a_load_after_one_that_failed_by_design(
 
 
 class Broken(megatron.ZarrLoadShardedStrategy):
-    """A rank whose disk does not answer."""
+    """A strategy that fails as with a broken disk."""
 
     def load(self, *_: Any) -> Any:
         raise OSError("Input/output error")
 
 
 class Full(megatron.ZarrSaveShardedStrategy):
-    """A rank whose disk is full, before it has written or after."""
+    """A strategy that fails as with a full disk, before or after it writes."""
 
     def __init__(self, has_written: bool) -> None:
         super().__init__()
@@ -119,8 +121,7 @@ class Full(megatron.ZarrSaveShardedStrategy):
         raise OSError("No space left on device")
 
 
-# The mistakes that a rank may make in a load: arguments that are not the
-# others'.
+# The mistakes of a rank in a load: arguments that differ from the other ranks'.
 def _mismatched(path: Path) -> dict[str, Any]:
     return {"sharded_state_dict": {"w": request(shape=(8, 7))}}
 
@@ -205,7 +206,7 @@ def test_random_failures_cost_no_later_call(
                     np.testing.assert_array_equal(got["w"], rows)
                 continue
             assert isinstance(outcome, Exception), (call, rank, outcome)
-            # Rank 0, which checks that all shards fit, may say so itself.
+            # Rank 0 checks that all shards fit, so its error may be its own.
             if rank not in failing and rank > 0:
                 assert outcome.code == "RANK_FAILED", (call, outcome)
             if rank not in failing:
@@ -274,4 +275,4 @@ def test_random_failures_of_plain_calls(tmp_path: Path) -> None:
 
 
 class Unfillable:
-    """No leaf of a target."""
+    """An object that is not a valid leaf of a target."""

@@ -1,4 +1,4 @@
-"""Ranks that fail or do not come, and ranks that share the work."""
+"""Ranks that fail or are missing, and ranks that share the work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.megatron.strategies.zarr import ZarrSaveShardedStrategy
 
 
 class Fails(ZarrSaveShardedStrategy):
-    """A rank whose disk is full before it has written."""
+    """A strategy that fails, as with a full disk, before it writes."""
 
     def save(self, *_: Any) -> None:
         raise OSError("No space left on device")
@@ -44,7 +44,7 @@ def test_a_rank_that_fails_is_named_to_the_others(ckpt: Path) -> None:
     for rank in (0, 1, 3):
         assert "rank 2: OSError: No space left" in str(results[rank])
         assert results[rank].code == "RANK_FAILED"
-    # Nothing that reads as zeros unnoticed is left.
+    # The failed save has left no checkpoint, which could read as zeros.
     assert not megatron.check_is_distributed_checkpoint(ckpt)
 
 
@@ -90,7 +90,8 @@ def test_a_rank_that_does_not_come_is_named(
 
 
 def replicated(whole: Any, rank: int) -> dict[str, Any]:
-    """The same two tensors on each rank; rank 0 has the main replicas."""
+    """Returns the same two tensors on each rank; rank 0's are the main
+    replicas."""
     return {key: cut(key, whole, 0, 1, replica_id=(0, 0, rank)) for key in "ab"}
 
 

@@ -1,4 +1,4 @@
-"""The corpus of Megatron Core's checkpoints, through the package."""
+"""Replays the corpus of Megatron Core's checkpoints with the package."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import pytest
 
 GOLDEN = Path(__file__).resolve().parents[3] / "tests" / "golden" / "megatron"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-# As on a machine without torch.
+# Runs replay.py as on a machine without torch.
 WITHOUT_TORCH = """
 import runpy, sys
 sys.modules["torch"] = None
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-# A save of four ranks, a load of two that exchange what they have read, and one
-# that fails on only rank 0; each rank imports torch, so these take seconds.
-# scripts/test-long megatron runs every case so.
+# The cases that run with processes here: a save by four ranks, a load by two
+# ranks that exchange what they have read, and a load that fails only on rank 0.
+# They take seconds, because each rank imports torch. `scripts/test-long
+# megatron` runs all cases with processes.
 IN_PROCESSES = (
     "save w4_fully_parallel",
     "load w2_tp fully_parallel_w2",

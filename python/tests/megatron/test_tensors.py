@@ -1,4 +1,4 @@
-"""Kinds of arrays, memory, and the objects of Megatron Core."""
+"""Kinds of arrays, memory, and Megatron Core's own objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_torch_tensors_keep_their_bits(ckpt: Path) -> None:
     torch = pytest.importorskip("torch")
     ckpt.mkdir()
     bits = torch.arange(-(2**15), 2**15, dtype=torch.int16)
-    every = bits.view(torch.bfloat16)  # NaNs of all payloads among them
+    every = bits.view(torch.bfloat16)  # includes NaNs with all payloads
 
     megatron.save(
         {"w": megatron.ShardedTensor.from_rank_offsets("w", every)}, ckpt
@@ -134,7 +134,8 @@ assert added < extra + 32, added
 def test_objects_of_megatron_core_are_taken(
     ckpt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Classes of the same attributes in the module of that name."""
+    """Objects are accepted if their class has the attributes, and the module
+    name, of Megatron Core's class."""
     name = "megatron.core.dist_checkpointing.mapping"
     module = types.ModuleType(name)
     for each in (

@@ -1,4 +1,4 @@
-"""Called by processes of jax in test_emergency.py; see process_jobs.Job."""
+"""Functions that jax processes call in test_emergency.py (process_jobs.Job)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SPECS = {"rows": P("fsdp"), "both": P("fsdp", "tensor"), "whole": P()}
 
 
 def mesh_of() -> Any:
-    """Two slices, of processes 0 and 2 and of 1 and 3."""
+    """Returns a mesh of two slices: processes 0 and 2, and processes 1 and
+    3."""
     devices = np.array(jax.devices()).reshape(4, 2)[[0, 2, 1, 3]]
     devices = devices.reshape(2, 2, 2)
     return jax.sharding.Mesh(devices, ("data", "fsdp", "tensor"))
@@ -77,7 +78,7 @@ def manager(folder: str) -> Any:
 
 
 def save(folder: str) -> list[Any]:
-    """Steps 0 to 6; what is due is saved."""
+    """Runs steps 0 to 6, and saves those that are due."""
     with manager(folder) as steps:
         saved = [
             steps.save(
@@ -101,7 +102,7 @@ def restore(folder: str, wanted: int) -> list[Any]:
 
 
 def stock_restores(folder: str, step: int) -> None:
-    """Orbax's own manager reads a step of the shared tier."""
+    """Restores a step of the shared tier with Orbax's own manager."""
     theirs = importlib.import_module("orbax.checkpoint")
     mesh = mesh_of()
     abstract = {

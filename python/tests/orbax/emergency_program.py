@@ -1,8 +1,8 @@
-"""One and the same program of emergency checkpoints for Orbax and the drop-in.
+"""The same program with emergency checkpoints, for Orbax and for the drop-in.
 
 usage: emergency_program.py PACKAGE FOLDER
 
-PACKAGE: orbax.checkpoint or holdfast.orbax. Prints what it sees as JSON.
+PACKAGE is orbax.checkpoint or holdfast.orbax. Prints what it sees as JSON.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def described(tree: Any) -> Any:
 
 
 def kind(call: Any) -> list[str]:
-    """The built-in class of what a call raises, and its words."""
+    """Returns the built-in class of the error that a call raises, and the
+    message."""
     try:
         call()
     except Exception as error:
@@ -142,7 +143,7 @@ def run(name: str, mesh: Any) -> None:
         for path in (FOLDER / name / "persistent").iterdir()
         if path.name.isdigit()
     )
-    # A second run, with other arrays in memory; restores what is there.
+    # A second run, with other arrays in memory, restores the latest step.
     last = state(mesh, 15)
     with manager(name, mesh, last) as steps:
         seen["again"] = [steps.latest_step(), sorted(steps.all_steps())]

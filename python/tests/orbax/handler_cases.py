@@ -1,4 +1,4 @@
-"""Handlers, trees and readers that tests of handlers share."""
+"""Handlers, trees and readers that handler tests share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ jax = pytest.importorskip("jax")
 
 
 class Written:
-    """A future that works when it is waited for."""
+    """A future that does its work when `result` is called."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
@@ -27,7 +27,7 @@ class Written:
 
 
 def decimal_handler(package: Any, calls: list[Any] | None = None) -> Any:
-    """A handler that writes decimal numbers as JSON files."""
+    """Returns a handler that writes decimal numbers as JSON files."""
 
     class DecimalHandler(package.type_handlers.TypeHandler):  # type: ignore[misc]
         def typestr(self) -> str:
@@ -92,7 +92,7 @@ class Boxed:
 
 
 def boxed_handler(package: Any) -> Any:
-    """A handler that lets NumpyHandler do its work."""
+    """Returns a handler that delegates to NumpyHandler."""
 
     class BoxedHandler(package.type_handlers.TypeHandler):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -147,7 +147,8 @@ def metadata_of(path: Path) -> Any:
 
 
 def array_options(package: Any, **options: Any) -> Any:
-    """A registry like the shared one, with other options of ArrayHandler."""
+    """Returns a registry like the shared one, but with other options of
+    ArrayHandler."""
     handlers = package.type_handlers
     return handlers.create_type_handler_registry(
         (np.ndarray, handlers.NumpyHandler()),

@@ -1,4 +1,4 @@
-"""Run by the processes of `test_manager_processes.py`."""
+"""Functions that the processes of `test_manager_processes.py` run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def problems_of(restored: Any, step: int) -> list[str]:
 
 
 def train(path: str, count: int, **given: Any) -> Any:
-    """Saves steps; what each process knows and restores afterwards."""
+    """Saves steps; returns what the process then knows and restores."""
     options = options_of(given)
     with ocp.CheckpointManager(
         path, options=options, metadata={"run": 1}
@@ -86,7 +86,7 @@ def delete(path: str, step: int) -> Any:
 
 
 class _Failing(ocp.JsonCheckpointHandler):
-    """Cannot write on one process."""
+    """A handler that fails to write on process 1."""
 
     async def async_save(self, directory: Any, **kwargs: Any) -> Any:
         if jax.process_index() == 1:
@@ -95,7 +95,7 @@ class _Failing(ocp.JsonCheckpointHandler):
 
 
 def fail(path: str) -> Any:
-    """A save that one process cannot do, then one that all can."""
+    """Makes a save that fails on one process, then a save that succeeds."""
     with ocp.CheckpointManager(path) as manager:
         good = manager.save(1, args=args_of(1))
     registry = ocp.DefaultCheckpointHandlerRegistry()
@@ -113,7 +113,7 @@ def fail(path: str) -> Any:
 
 
 def own_directories(path: str) -> Any:
-    """Each process has a root of its own."""
+    """Saves with a separate root for each process."""
     root = Path(path) / str(jax.process_index())
     root.mkdir(parents=True)
     processes = ocp.options.MultiprocessingOptions(
@@ -135,7 +135,7 @@ def own_directories(path: str) -> Any:
 
 
 def decide(path: str) -> Any:
-    """The primary's clock counts on all processes."""
+    """Saves with a policy by time: the primary process decides for all."""
     policies = ocp.checkpoint_managers
     options = ocp.CheckpointManagerOptions(
         save_decision_policy=policies.ContinuousCheckpointingPolicy(

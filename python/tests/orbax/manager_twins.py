@@ -1,7 +1,7 @@
-"""The same calls on a manager of holdfast and on one of Orbax.
+"""Makes the same calls on a holdfast manager and on an Orbax manager.
 
-A case is a set of options and a list of calls, drawn from a seed; `play` makes
-the calls in a directory of their own and tells what is there afterwards.
+A case is a set of options and a list of calls, drawn from a seed. `play` makes
+the calls in a directory and describes what is there afterwards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-# Members that differ by nature, or are holdfast's own.
+# Metadata that differ between runs, and files that only holdfast writes.
 _TIMES = ("init_timestamp_nsecs", "commit_timestamp_nsecs")
 _OWN_FILES = ("_HOLDFAST_DIGESTS",)
 
@@ -26,11 +26,11 @@ class Case:
     """The calls of a case.
 
     Attributes:
-        seed: drawn from it.
-        options: those of CheckpointManagerOptions that are plain values.
+        seed: the seed that the case is drawn from.
+        options: the CheckpointManagerOptions that are plain values.
         policies: names of policies and their arguments, by option.
-        is_single: steps hold a single item.
-        metadata: the run's.
+        is_single: whether steps have a single item.
+        metadata: the run's metadata.
         calls: names of calls and their arguments.
     """
 
@@ -43,7 +43,7 @@ class Case:
 
 
 def draw(seed: int, call_count: int = 8) -> Case:
-    """The case of a seed."""
+    """Draws the case of a seed."""
     rng = random.Random(seed)
     options: dict[str, Any] = {}
     policies: dict[str, Any] = {}
@@ -143,7 +143,7 @@ def _policy(ocp: Any, spec: Any) -> Any:
 
 
 def make_options(ocp: Any, case: Case) -> Any:
-    """The case's options, of one of the two packages."""
+    """Returns the case's options, made with the classes of a package."""
     given = dict(case.options)
     mode = given.pop("atomicity", None)
     if mode is not None:
@@ -167,7 +167,7 @@ def _args(ocp: Any, case: Case, step: int) -> Any:
 
 
 class Player:
-    """Makes calls on the manager of one package."""
+    """Makes calls on a package's manager."""
 
     def __init__(self, ocp: Any, case: Case, root: Path) -> None:
         self.ocp = ocp
@@ -184,7 +184,7 @@ class Player:
         )
 
     def call(self, name: str, given: dict[str, Any]) -> None:
-        """Makes a call; what it returns or raises is told."""
+        """Makes a call; records what it returns or raises."""
         try:
             answer = self._call(name, dict(given))
         except (ValueError, FileNotFoundError) as error:
@@ -217,8 +217,8 @@ class Player:
 
 
 def play(ocp: Any, case: Case, root: Path) -> dict[str, Any]:
-    """The answers of the calls, and the contents of the directory
-    afterwards."""
+    """Makes the case's calls; returns their answers, and the contents of the
+    directory afterwards."""
     player = Player(ocp, case, root)
     for name, given in case.calls:
         player.call(name, given)
@@ -227,7 +227,8 @@ def play(ocp: Any, case: Case, root: Path) -> dict[str, Any]:
 
 
 def describe(ocp: Any, case: Case, root: Path) -> dict[str, Any]:
-    """The JSON files, markers and directories, and what a new manager says."""
+    """Returns the JSON files, markers and directories, and what a new manager
+    finds."""
     found: dict[str, Any] = {"files": {}, "directories": []}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
@@ -242,7 +243,7 @@ def describe(ocp: Any, case: Case, root: Path) -> dict[str, Any]:
             }
         elif path.name in ("metadata", "metrics", "commit_success.txt"):
             text = path.read_text().replace(str(root), "ROOT")
-            # Ours, after Orbax's line in the marker.
+            # Removes holdfast's line, which follows Orbax's in the marker.
             text = text.removesuffix("\nIts checksums are in _HOLDFAST_DIGESTS")
             found["files"][name] = text
     with contextlib.closing(
@@ -259,7 +260,7 @@ def describe(ocp: Any, case: Case, root: Path) -> dict[str, Any]:
 
 
 def _plain(restored: Any) -> Any:
-    """Values as text, Composites as dicts."""
+    """Returns values as lists, and Composites as dicts."""
     if hasattr(restored, "items"):
         return {k: _plain(v) for k, v in restored.items()}
     return np.asarray(restored).tolist()

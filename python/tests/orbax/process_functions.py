@@ -1,4 +1,4 @@
-"""Run by the processes of `test_processes.py`."""
+"""Functions that the processes of `test_processes.py` run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def a_tree(dtype: Any = np.float32, reverse: bool = False) -> Any:
 
 
 def problems_of(tree: Any) -> list[str]:
-    """The differences from `a_tree`, on this process's devices."""
+    """Returns the differences from `a_tree`, on this process's devices."""
     want = a_tree()
     problems = []
     for name in ("w", "copies"):
@@ -90,7 +90,8 @@ def save(path: str, api: str = "standard", tree: Any = None) -> None:
 
 
 def restore(path: str, api: str = "standard", flip: bool = False) -> list[str]:
-    """Restores what `save` saved, over another mesh with `flip`."""
+    """Restores what `save` saved; with `flip`, over another mesh. Returns the
+    problems."""
     count = len(jax.devices())
     if flip:
         target_sharding = sharding((2, count // 2), ("y", "x"), reverse=True)
@@ -114,7 +115,7 @@ def restore(path: str, api: str = "standard", flip: bool = False) -> list[str]:
 
 
 def much() -> Any:
-    """A tree that takes a while to save."""
+    """Returns a tree that takes a while to save."""
     count = len(jax.devices())
     over_all = sharding((count,), ("x",))
     values = values_of((1 << 21,)).reshape(-1, 128)
@@ -128,7 +129,7 @@ def save_much(path: str, api: str) -> None:
 
 def restore_much(path: str, api: str) -> list[str]:
     rows = (1 << 21) // 128
-    # As many as the number of devices that saved could divide.
+    # The rows were cut to a multiple of the number of devices that saved.
     stored = holdfast.load(f"{path}/state" if api == "v1" else path)
     problems = [] if len(stored) == 8 else [f"{len(stored)} arrays"]
     for i in range(8):
@@ -140,7 +141,7 @@ def restore_much(path: str, api: str) -> list[str]:
 
 
 def save_twice(path: str) -> list[str]:
-    """Two background saves at once, then one in place of the first."""
+    """Makes two background saves at once, then overwrites the first."""
     with ocp.StandardCheckpointer() as ckptr:
         ckptr.save(path, {"step": 1})
         ckptr.save(f"{path}-2", a_tree())
@@ -149,7 +150,8 @@ def save_twice(path: str) -> list[str]:
 
 
 def save_several(path: str) -> list[str]:
-    """v1's checkpointables: two trees and a document."""
+    """Saves v1's checkpointables (two trees and a document), and checks what is
+    restored."""
     v1.save_checkpointables(
         path, {"one": a_tree(), "two": a_tree(), "data": {"k": [1, None]}}
     )
@@ -159,7 +161,8 @@ def save_several(path: str) -> list[str]:
 
 
 def train(path: str) -> list[str]:
-    """v1's Checkpointer: background saves, retention, deletion, a failure."""
+    """Tests v1's Checkpointer: background saves, retention, deletion, a
+    failure."""
     policies = v1.training.preservation_policies
     decisions = v1.training.save_decision_policies
     me = jax.process_index()
@@ -167,7 +170,8 @@ def train(path: str) -> list[str]:
     with v1.training.Checkpointer(
         path,
         preservation_policy=policies.LatestN(2),
-        # Only the first process would save these: all do as it says.
+        # Only the first process's policy saves these steps, but it decides for
+        # all processes.
         save_decision_policy=decisions.SpecificStepsPolicy(
             [1, 2, 3, 4] if me == 0 else []
         ),
@@ -181,7 +185,7 @@ def train(path: str) -> list[str]:
         steps = [known.step for known in run.checkpoints]
         if steps != [3, 4] or run.latest.metrics != {"loss": 4}:
             problems.append(f"{steps}")
-        # One process cannot save its tree: no process has saved.
+        # One process cannot save its tree, so the save fails on all.
         failing = a_tree() if me == 0 else {"other": a_tree()}
         try:
             run.save(5, failing, force=True)
@@ -197,7 +201,7 @@ def train(path: str) -> list[str]:
 
 
 def save_partially(path: str) -> list[str]:
-    """Two saves of parts, and the checkpoint of both."""
+    """Saves two parts, and checks the checkpoint made of both."""
     tree = a_tree()
     v1.partial.save(path, {"first": tree}, custom_metadata={"a": 1})
     v1.partial.save(path, {"second": {"n": 5}})
@@ -212,14 +216,15 @@ def save_partially(path: str) -> list[str]:
 
 
 def abstract_of(leaf: Any) -> Any:
-    """The abstract leaf that asks for a leaf as it is."""
+    """Returns the abstract leaf that restores `leaf` unchanged."""
     if not isinstance(leaf, jax.Array):
         return leaf
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
 
 
 def save_with_own_handler(path: str) -> list[str]:
-    """jax.Arrays under another metadata key, beside the engine's leaves."""
+    """Saves jax.Arrays through a user's handler, with another metadata key,
+    beside the engine's leaves."""
     handlers = ocp.type_handlers
     registry = handlers.create_type_handler_registry(
         (int, handlers.ScalarHandler()),
@@ -250,7 +255,7 @@ def save_with_own_handler(path: str) -> list[str]:
 
 
 def save_actively(path: str, active: list[int], primary: int) -> list[str]:
-    """Saves and restores among only some of the processes."""
+    """Saves and restores with only some of the processes."""
     options = ocp.options.MultiprocessingOptions(
         primary_host=primary,
         active_processes=set(active),
@@ -276,7 +281,8 @@ def save_actively(path: str, active: list[int], primary: int) -> list[str]:
 
 
 def restore_from_manager(path: str) -> list[str]:
-    """A recorded manager's steps, listed by the first process for all."""
+    """Restores steps of a recorded manager; the first process lists them for
+    all."""
     options = ocp.CheckpointManagerOptions(
         read_only=True, single_host_load_and_broadcast=True
     )
@@ -315,7 +321,7 @@ def restore_from_manager(path: str) -> list[str]:
 
 
 def save_other(path: str, what: str, api: str = "standard") -> None:
-    """Saves, on the last process something other than on the others."""
+    """Saves; the last process passes other arguments than the others."""
     is_last = jax.process_index() == jax.process_count() - 1
     tree = a_tree()
     if is_last and what == "tree":
@@ -334,7 +340,7 @@ def save_other(path: str, what: str, api: str = "standard") -> None:
 
 
 def restore_other(path: str, api: str) -> None:
-    """Restores, on the last process as a shape that is not stored."""
+    """Restores; the last process requests another shape than the others."""
     count = len(jax.devices())
     extent = 2 * count + (jax.process_index() == jax.process_count() - 1)
     target = {
@@ -362,7 +368,7 @@ def restore_other(path: str, api: str) -> None:
 
 @contextlib.contextmanager
 def file_size_limit(limit_bytes: int) -> Iterator[None]:
-    """Writes beyond that size fail, as on a full disk."""
+    """Makes writes beyond a file size fail, as on a full disk."""
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
@@ -385,7 +391,7 @@ def save_on_full_disk(path: str, process: int, api: str = "standard") -> None:
 
 
 def save_soon(path: str, seconds: int, api: str = "standard") -> None:
-    """Saves, and waits only so long for the others."""
+    """Saves, and waits at most `seconds` for the other processes."""
     before = multihost.coordination_timeout()
     multihost.set_coordination_timeout(seconds)
     try:
@@ -395,7 +401,7 @@ def save_soon(path: str, seconds: int, api: str = "standard") -> None:
 
 
 def save_until(path: str, place: str, api: str = "standard") -> None:
-    """Saves, but the last process dies when it comes to that place."""
+    """Saves, but the last process dies when it reaches `place`."""
     meet = Operation.meet
 
     def meet_or_die(operation: Any, at: str, *args: Any, **how: Any) -> Any:
@@ -409,7 +415,7 @@ def save_until(path: str, place: str, api: str = "standard") -> None:
 
 
 def places(path: str, api: str) -> list[str]:
-    """The names of the places where processes wait during a save."""
+    """Saves; returns the names of the places where processes wait."""
     seen: list[str] = []
     meet = Operation.meet
 
@@ -426,7 +432,7 @@ def places(path: str, api: str) -> list[str]:
 
 
 def barriers_of_a_caller(path: str) -> list[Any]:
-    """The arguments that AsyncOptions.barrier_sync_fn is called with."""
+    """Saves; returns the arguments that AsyncOptions.barrier_sync_fn gets."""
     calls: list[Any] = []
 
     def wait(*, key: str, timeout_ms: int) -> None:
@@ -444,7 +450,7 @@ def save_host_local(path: str) -> None:
 
 
 def save_locally(path: str) -> list[str]:
-    """Every process has an item of its own; what its directory has."""
+    """Saves an item of only this process; returns the names of the files."""
     own = f"{path}-{jax.process_index()}"
     store = ocp.type_handlers
     from holdfast.orbax._type_handlers.array_metadata import Store
@@ -485,7 +491,8 @@ def save_locally(path: str) -> list[str]:
 
 
 def restore_one_replica(path: str, api: str, limit: int | None) -> Any:
-    """One replica reads; the array, and whether this process has read it."""
+    """Restores with one replica that reads. Returns the array, and whether this
+    process has read it."""
     count = len(jax.devices())
     processes = jax.process_count()
     over = sharding((processes, count // processes), (None, "y"))
@@ -534,7 +541,8 @@ def restore_one_replica(path: str, api: str, limit: int | None) -> Any:
 
 
 def broadcast_every_dtype() -> list[str]:
-    """Bits of one replica on all: -0.0, NaNs, booleans, keys' integers."""
+    """Broadcasts arrays of every dtype from one replica, with -0.0, NaNs,
+    booleans and the integers of keys; returns the problems."""
     from holdfast.orbax._devices import multislice
 
     count = len(jax.devices())
@@ -578,9 +586,9 @@ def broadcast_every_dtype() -> list[str]:
 
 
 def restore_recorded(path: str, expected: str) -> list[str]:
-    """Restores a recorded checkpoint over all devices; what is wrong.
+    """Restores a recorded checkpoint over all devices; returns the problems.
 
-    Arrays are divided along their first axis that divides.
+    Arrays are divided along the first axis that can be divided.
     """
     jax.config.update("jax_enable_x64", True)
     with open(expected, encoding="utf-8") as file:
@@ -636,7 +644,7 @@ def sha256(value: Any) -> str:
 
 
 def is_same(got: Any, full: Any) -> bool:
-    """Whether what this process has of an array is the array's."""
+    """Whether this process's parts of the array `got` are equal to `full`."""
     if not isinstance(got, jax.Array):
         return sha256(got) == sha256(full)
     return got.shape == np.shape(full) and all(
@@ -646,8 +654,8 @@ def is_same(got: Any, full: Any) -> bool:
 
 
 def list_steps(path: str) -> Any:
-    """Steps found for all by the first process, the only one that looks for
-    them."""
+    """Returns the steps that this process gets, and whether this process itself
+    scanned for them (only the first one does)."""
     listed = []
     original = _engine.scan_steps
 
@@ -685,8 +693,8 @@ def who() -> Any:
 
 
 def stay_away(seconds: int) -> None:
-    """Begins an operation; the last process does not come to its next place,
-    and waits elsewhere."""
+    """Begins an operation; the last process then waits at another place than
+    the others."""
     processes = Processes()
     operation = processes.start("begin", "/some/where")
     is_last = processes.index == processes.members[-1]
@@ -695,7 +703,7 @@ def stay_away(seconds: int) -> None:
 
 
 def meet_often(count: int) -> None:
-    """Values of all, at a place that is used again and again."""
+    """Exchanges values of all processes at a place that is used repeatedly."""
     processes = Processes()
     operation = processes.start("begin", "/some/where", value=processes.index)
     assert operation.values == {i: i for i in processes.members}
@@ -705,8 +713,8 @@ def meet_often(count: int) -> None:
 
 
 def leave_early(seconds: list[float]) -> None:
-    """Comes to a place where an operation begins, and waits so long there;
-    whose time is 0 does not come."""
+    """Begins an operation, and waits at most this process's time for the
+    others. A process whose time is 0 does not begin."""
     processes = Processes()
     mine = seconds[processes.index]
     if mine > 0:

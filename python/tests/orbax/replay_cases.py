@@ -1,4 +1,4 @@
-"""The golden corpus, the requests recorded on it, and how one is run."""
+"""The golden corpus, the requests recorded on it, and their replay."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import holdfast.orbax as ocp
 
 GOLDEN = Path(__file__).parents[3] / "tests" / "golden"
 
-# An object's address in a message.
+# Matches an object's address in a message.
 _ADDRESS = re.compile(r"( at )0x[0-9a-f]{6,}")
 
 
 def recorded(name: str) -> list[dict[str, Any]]:
-    """The requests in a file of `tests/golden/orbax_requests`."""
+    """Returns the requests in a file of `tests/golden/orbax_requests`."""
     file = GOLDEN / "orbax_requests" / name
     requests: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
     return requests
@@ -38,7 +38,7 @@ def unpack_corpus(directory: Path) -> Path:
 
 
 def message_of(error: BaseException, case: Path) -> str:
-    """An error's text without what differs from run to run."""
+    """Returns an error's message without what differs between runs."""
     text = str(error).replace(str(case), "$CASE")
     return _ADDRESS.sub(r"\g<1>0x$ADDR", text)
 
@@ -88,7 +88,8 @@ _CHANGES: dict[str, Callable[[Path, dict[str, Any]], None]] = {
 
 
 def prepare(corpus: Path, request: dict[str, Any], directory: Path) -> Path:
-    """A copy of the request's case in `directory`, changed as it says."""
+    """Copies the request's case to `directory`, makes the request's changes,
+    and returns the copy."""
     case = directory / "case"
     shutil.copytree(corpus / request["case"], case)
     for change in request.get("modifications", []):
@@ -100,7 +101,7 @@ def prepare(corpus: Path, request: dict[str, Any], directory: Path) -> Path:
 def _given(
     request: dict[str, Any], decoders: dict[str, Callable[[Any], Any]]
 ) -> dict[str, Any]:
-    """The arguments that were given, decoded."""
+    """Returns the recorded arguments, decoded."""
     return {
         name: decoders.get(name, lambda value: value)(value)
         for name, value in request.items()
@@ -177,7 +178,7 @@ def _open_manager(path: Path, options: dict[str, Any]) -> Any:
 
 
 def _item_args(asked: dict[str, Any] | None) -> Any:
-    """The arguments of one item of a manager."""
+    """Returns the arguments of one item of a manager."""
     if asked is None:
         return None
     kinds = {
@@ -235,7 +236,7 @@ _CALLS: dict[str, Callable[[Path, dict[str, Any], dict[str, Any]], Any]] = {
 
 
 def run(request: dict[str, Any], case: Path) -> Any:
-    """The result of a request on a prepared case, encoded."""
+    """Makes a request on a prepared case; returns the result, encoded."""
     call = _CALLS[request["api"]]
     handler = request.get("handler", {})
     path = case / request["path"]

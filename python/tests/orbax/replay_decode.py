@@ -1,7 +1,7 @@
-"""Recorded requests as objects: trees, arguments, shardings.
+"""Decodes recorded requests to trees, arguments and shardings.
 
-JSON objects with "$" stand for what JSON has not; `tests/golden/corpus` says
-which. Needs jax with eight devices.
+JSON objects with "$" represent values that JSON does not have, as described in
+`tests/golden/corpus`. Needs jax with eight devices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEY_IMPLS = {"key<fry>": "threefry2x32", "key<rbg>": "rbg"}
 
 
 def sharding(recorded: dict[str, Any] | None) -> Any | None:
-    """A jax sharding."""
+    """Returns a jax sharding."""
     if recorded is None:
         return None
     devices = jax.devices()
@@ -46,7 +46,7 @@ def sharding(recorded: dict[str, Any] | None) -> Any | None:
 
 
 def dtype(name: str | None) -> Any | None:
-    """A numpy dtype, or that of typed PRNG keys."""
+    """Returns a numpy dtype, or the dtype of typed PRNG keys."""
     if name is None:
         return None
     if name in KEY_IMPLS:
@@ -132,7 +132,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 def decode(recorded: Any) -> Any:
-    """A recorded tree as a tree of objects."""
+    """Returns a recorded tree as a tree of Python objects."""
     if isinstance(recorded, list):
         return [decode(element) for element in recorded]
     if not isinstance(recorded, dict):

@@ -1,4 +1,4 @@
-"""Results as they are recorded: JSON with a digest for each array."""
+"""Encodes results as they are recorded: JSON with a digest for each array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.orbax.metadata import value as value_metadata
 
-# The bits that hold the value of dtypes smaller than a byte.
+# The bits that hold the value, for dtypes smaller than a byte.
 _VALUE_BITS = {
     "int2": 3,
     "uint2": 3,
@@ -25,13 +25,13 @@ _VALUE_BITS = {
 
 @dataclasses.dataclass
 class JsonDocument:
-    """A JSON value, told apart from a tree."""
+    """A JSON value, in a class to distinguish it from a tree."""
 
     value: Any
 
 
 def digest(value: Any) -> str:
-    """sha256 of the elements in C order, little endian."""
+    """Returns the sha256 of the elements in C order, little endian."""
     array = np.ascontiguousarray(value)
     bits = _VALUE_BITS.get(array.dtype.name)
     if bits is not None:
@@ -150,7 +150,7 @@ def _leaf(value: Any) -> dict[str, Any]:
 
 
 def encode(tree: Any) -> Any:
-    """A result as the records have it."""
+    """Returns a result in the form of the records."""
     if isinstance(tree, JsonDocument):
         return {"$": "json", "value": tree.value}
     if isinstance(tree, dict):

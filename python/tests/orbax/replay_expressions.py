@@ -1,7 +1,7 @@
-"""The value functions of recorded transforms: expressions of arrays.
+"""The value functions of recorded transforms, as expressions of arrays.
 
-`{"op": "concat", "args": [...], "axis": 0}` and the like; an `input` is a leaf
-of the stored tree by its keys, joined with slashes.
+An expression is, for example, `{"op": "concat", "args": [...], "axis": 0}`. An
+`input` names a leaf of the stored tree by its keys, joined with slashes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _OPERATIONS: dict[str, Callable[[dict[str, Any], list[Any]], Any]] = {
 
 
 def evaluate(expression: dict[str, Any], tree: Any, value: Any) -> Any:
-    """The value of an expression.
+    """Returns the value of an expression.
 
     Args:
-        expression: as recorded.
+        expression: the recorded expression.
         tree: the stored tree, for `input`.
         value: the leaf, for `value`.
     """

@@ -1,4 +1,4 @@
-"""AsyncCheckpointer: snapshots, errors, timeouts, cancelling; its futures."""
+"""AsyncCheckpointer: snapshots, errors, timeouts, cancellation, futures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.orbax.future import HandlerAwaitableSignal as Signal
 
 
 class Gated:
-    """A future that ends when it is told to."""
+    """A future that ends when the test sets `opened`."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.opened = threading.Event()
@@ -42,7 +42,7 @@ class Gated:
 
 
 class OwnHandler(ocp.AsyncCheckpointHandler):
-    """Writes a text; returns what the test wants it to."""
+    """A handler that writes a string and returns the test's futures."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -88,7 +88,7 @@ def checkpointer(*answers: Any, **options: Any) -> ocp.AsyncCheckpointer:
 def test_every_array_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller writes into everything right after the call."""
+    """The caller may overwrite every array right after the call."""
     written_into = threading.Event()
     save_item = _engine.save_item
 
@@ -134,7 +134,7 @@ def test_every_array_is_copied(
 def test_validations_that_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The destination is not looked at before the save has begun."""
+    """The destination is not checked before the save has begun."""
     looked: list[str] = []
     lexists = _files.lexists
 
@@ -242,13 +242,13 @@ def test_cancel_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_cancel_of_large_arrays(tmp_path: Path) -> None:
-    """The engine's writing stops as well."""
+    """A cancellation stops the engine's writing, too."""
     tree = {"a": np.zeros(1 << 22)}
     saver = ocp.StandardCheckpointer()
     saver.save(tmp_path / "c", tree)
     saver.cancel()
     saver.wait_until_finished()
-    # It had got past the point of no return, or left nothing.
+    # The save had committed already, or left nothing.
     assert os.listdir(tmp_path) in ([], ["c"])
 
 
@@ -283,7 +283,7 @@ saver.save({str(tmp_path / "c")!r}, {{"a": np.arange(1 << 20)}})
 def test_a_fork_leaves_the_save_alone(
     tmp_path: Path, has_own_class: bool
 ) -> None:
-    """A child that ends does not remove what its parent is writing."""
+    """A forked child that ends does not remove what its parent is writing."""
     kind: Any = ocp.path.atomicity.AtomicRenameTemporaryPath
     own = type("Own", (kind,), {}) if has_own_class else None
     gate = Gated()
@@ -336,7 +336,8 @@ def test_commit_future() -> None:
 
 
 def test_signals_between_commit_futures() -> None:
-    """The second one runs when the first has ended, whoever starts first."""
+    """The second future runs after the first has ended, whichever is started
+    first."""
     order: list[str] = []
 
     async def note(name: str) -> None:

@@ -1,4 +1,4 @@
-"""How saves come to exist: renamed, marked, by a class of one's own."""
+"""How saves commit: by a rename, by a marker, or by a user's own class."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def test_a_directory_that_is_written_is_nobody_elses(
 
 
 def test_marked(tmp_path: Path) -> None:
-    """The marker comes last, at the final path; stock reads it."""
+    """A marker is written last, at the final path, and stock Orbax reads the
+    checkpoint."""
     options = {"atomicity_options": mode_of(ours, MARKS)}
     seen: list[list[str]] = []
     callback = ours.AsyncOptions(
@@ -165,7 +166,8 @@ def test_a_directory_that_cannot_be_synced() -> None:
 def test_what_an_overwrite_put_aside_comes_back(
     tmp_path: Path, suffix: str
 ) -> None:
-    """As a death between the two renames leaves it."""
+    """If a process died between the two renames of an overwrite, the old
+    checkpoint is restored."""
 
     def put_aside(name: str) -> None:
         path = tmp_path / name
@@ -191,7 +193,7 @@ def test_what_an_overwrite_put_aside_comes_back(
 
 @pytest.mark.parametrize("name", [MARKS, "AUTO"])
 def test_modes_of_directories(tmp_path: Path, name: str) -> None:
-    """As Orbax makes them."""
+    """Directories get the same modes as from Orbax."""
     stock = pytest.importorskip("orbax.checkpoint")
     before = os.umask(0o027)
     try:
@@ -241,7 +243,7 @@ def test_own_class(tmp_path: Path) -> None:
 
 
 def test_own_store(tmp_path: Path) -> None:
-    """A store of metadata is called as Orbax calls it."""
+    """A user's metadata store gets the same calls as from Orbax."""
     written: list[str] = []
 
     class Store:

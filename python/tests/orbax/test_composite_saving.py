@@ -1,4 +1,5 @@
-"""Composite items and their handlers: files as Orbax's, both ways."""
+"""Composite items and their handlers: the same files as Orbax's, and each
+package reads the other's."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def proto() -> Any:
 
 
 TREE = {"w": np.arange(12, dtype=np.float32).reshape(3, 4), "step": 7}
-# How an item is saved, and restored.
+# How each item is saved and restored.
 ITEMS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "pytree": (
         lambda ocp: ocp.args.PyTreeSave({**TREE, "text": "abc"}),
@@ -109,7 +110,8 @@ def plain(value: Any) -> Any:
 
 
 def described(path: Path) -> dict[str, Any]:
-    """Texts of small files and names of the others, but for data files."""
+    """Returns the texts of small files, and the names of the others except for
+    data files."""
     found: dict[str, Any] = {}
     for file in sorted(path.rglob("*")):
         name = str(file.relative_to(path))
@@ -142,7 +144,7 @@ def test_files_and_values_both_ways(tmp_path: Path) -> None:
 
 
 def test_without_arguments(tmp_path: Path) -> None:
-    """`item_handlers` says how each item is restored."""
+    """Without arguments, `item_handlers` decides how each item is restored."""
     items = {n: ITEMS[n][0](ours) for n in ("standard", "json", "array")}
     with ours.Checkpointer(ours.CompositeCheckpointHandler()) as saver:
         saver.save(tmp_path / "c", ours.args.Composite(**items))
@@ -154,7 +156,8 @@ def test_without_arguments(tmp_path: Path) -> None:
 
 
 class Plain:
-    """Handlers of both packages, of which each knows its own base class."""
+    """Makes the same handler for both packages, with the package's own base
+    class."""
 
     @staticmethod
     def make(ocp: Any, *, fails: bool = False) -> Any:
@@ -271,7 +274,7 @@ def test_error_texts(name: str, tmp_path: Path) -> None:
     call = _failing_calls()[name]
     found = []
     for ocp in (stock, ours):
-        # Orbax leaves directories behind.
+        # A new directory each time, because Orbax leaves directories behind.
         path = tmp_path / str(len(found))
         path.mkdir()
         with pytest.raises((ValueError, TypeError)) as caught:

@@ -1,5 +1,5 @@
-"""The switch that gives users of the drop-in byte planes: argument, context,
-environment."""
+"""The switches that turn on byte planes in the drop-in: an argument, a context,
+an environment variable."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Custom metadata: only the user's, whatever holdfast keeps beside it."""
+"""Custom metadata is only the user's, whatever holdfast stores beside it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _check(path: Path, step: int) -> None:
 
 @pytest.fixture
 def delta(tmp_path: Path) -> Path:
-    """A step that is a delta, with metadata of a user's."""
+    """Returns a step that is a delta, with a user's metadata."""
     options = ocp.CheckpointManagerOptions(
         deltas=holdfast.DeltaPolicy(8), enable_async_checkpointing=False
     )
@@ -71,7 +71,7 @@ def test_what_holdfast_keeps_is_not_shown(delta: Path) -> None:
 def test_metadata_of_a_delta_saved_along(
     delta: Path, tmp_path: Path, nested: bool
 ) -> None:
-    """As a program does that reads it by Orbax and carries it on."""
+    """A program may read the metadata with Orbax and save them again."""
     stale = dict(_metadata_of(stock, delta / "default"))
     carried: Any = {"before": stale} if nested else stale
     with ocp.CheckpointManager(tmp_path / "ours") as manager:
@@ -114,7 +114,8 @@ def test_a_delta_made_whole(delta: Path, tmp_path: Path) -> None:
 
 
 def test_a_tree_of_another_item(tmp_path: Path) -> None:
-    """A sidecar that does not fit the arrays is not the item's own."""
+    """holdfast's record of the tree is ignored if it does not fit the
+    arrays."""
     leaf = {"key": ["gone"], "kind": "bytes", "stored": "gone"}
     tree = {"version": 1, "partial": True, "leaves": [leaf]}
     with stock.PyTreeCheckpointer() as theirs:
@@ -205,7 +206,7 @@ def test_keys_of_several_types(tmp_path: Path) -> None:
 def test_paths_that_lead_elsewhere(
     tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is made in a directory called "~", and nothing read there."""
+    """Nothing is written to or read from a directory called "~"."""
     monkeypatch.chdir(tmp_path)
     tree = {"w": np.ones(2)}
     words = "expands|absolute|path of this machine"

@@ -1,4 +1,4 @@
-"""The drop-in restores nothing that was changed, and leaves nothing out."""
+"""The drop-in restores nothing that was changed, and omits nothing."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_lost_tree_is_an_error(tmp_path: Path, damage: str) -> None:
     ):
         with pytest.raises(errors.DataLossError, match="_METADATA") as info:
             read()
-        # Orbax's error for a tree that is not there.
+        # Orbax raises FileNotFoundError for a missing tree.
         assert isinstance(info.value, FileNotFoundError) == (damage == "gone")
 
 

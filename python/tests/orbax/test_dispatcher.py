@@ -1,4 +1,5 @@
-"""ArrayHandlers whose work a dispatcher sends elsewhere, beside Orbax's."""
+"""ArrayHandlers with a dispatcher, which runs their work elsewhere, compared
+with Orbax's."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Dispatcher:
-    """Does the work here, and notes what it was asked for."""
+    """Does the work in this process, and records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []

@@ -1,4 +1,4 @@
-"""Emergency checkpoints by Orbax's names, beside Orbax's own."""
+"""Emergency checkpoints under Orbax's names, compared with Orbax's own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def seen(*arguments: str | Path) -> dict[str, Any]:
 def folders(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """Where the program has run with each package, and what it has seen."""
+    """Runs the program with each package; returns {package: (folder, what the
+    program has seen)}."""
     made = {}
     for package in ("orbax.checkpoint", "holdfast.orbax"):
         folder = tmp_path_factory.mktemp(package)
@@ -129,7 +130,7 @@ def test_a_lost_slice_is_made_again(four: Job, tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / f"host{lost}")
     found = four.run(CALLS + "restore", folder=folder, wanted=6)
     assert found == [[[0, 4, 6], "parity", [1, 3]]] * 4
-    # Both slices: the shared tier is left.
+    # Both slices have lost hosts, so only the shared tier is left.
     for lost in range(1, 4):
         shutil.rmtree(tmp_path / f"host{lost}")
     found = four.run(CALLS + "restore", folder=folder, wanted=4)
@@ -146,7 +147,8 @@ def state(step: int) -> Any:
 
 
 def saving(step: int, dtype: Any = None, **more: Any) -> Any:
-    """As MaxText saves: with a size of chunks for each leaf."""
+    """Returns save arguments as MaxText makes them, with a chunk size for each
+    leaf."""
     save_args = jax.tree.map(
         lambda _: ours.SaveArgs(chunk_byte_size=1 << 20, dtype=dtype),
         state(step),

@@ -1,6 +1,6 @@
-"""An operation that fails on some processes costs no later one.
+"""An operation that fails on some processes does not disturb later operations.
 
-The processes are threads here, and the store of jax.distributed a dict.
+Here, the processes are threads, and a dict replaces jax.distributed's store.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 20
 
 
 class Store:
-    """Stands for the client of jax.distributed."""
+    """Replaces the client of jax.distributed."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -56,7 +56,7 @@ class Store:
 
 
 class Fleet:
-    """Runs one function as several processes."""
+    """Runs a function as several processes."""
 
     def __init__(self) -> None:
         self.size = 1
@@ -67,7 +67,8 @@ class Fleet:
         return getattr(self._here, "index", 0)
 
     def run(self, size: int, work: Callable[[int], Any]) -> list[Any]:
-        """The results or exceptions of `work(index)`, in all at once."""
+        """Runs `work(index)` in all processes at once; returns the results or
+        exceptions."""
 
         def one(index: int) -> Any:
             self._here.index = index
@@ -160,10 +161,10 @@ def test_who_comes_late_fails_with_the_others(fleet: Fleet, late: int) -> None:
     def work(index: int) -> list[Any]:
         if index == late:
             assert others_have_failed.wait(60)
-        # Process 0 hears at the next place that another has given up.
+        # At the next place, process 0 learns that another process gave up.
         first = caught(lambda: begin("a", "/1", 0.2).meet("b"))
         others_have_failed.set()
-        # The others may be in the next already.
+        # The other processes may be in the next operation already.
         return [first, begin("a", "/2", PATIENCE_SECONDS).values]
 
     for outcome in fleet.run(2, work):

@@ -1,4 +1,4 @@
-"""Partial restores into the state of a flax model."""
+"""Partial restores into a flax model's state."""
 
 from __future__ import annotations
 

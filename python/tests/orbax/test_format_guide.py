@@ -1,5 +1,5 @@
-"""Orbax's guide to its format, run as it is with `holdfast.orbax` in place of
-`orbax.checkpoint`, and its TensorStore part on stock TensorStore."""
+"""Runs Orbax's guide to its format with `holdfast.orbax` in place of
+`orbax.checkpoint`, but with stock TensorStore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GUIDE = Path(__file__).parent / "format_guide.txt"
 
 
 def cells(root: Path) -> list[ast.stmt]:
-    """The guide's statements, which save below another directory."""
+    """Returns the guide's statements, changed to save below `root`."""
     text = GUIDE.read_text("utf-8")
     assert "import orbax.checkpoint as ocp" in text
     text = text.replace(
@@ -27,7 +27,8 @@ def cells(root: Path) -> list[ast.stmt]:
 
 
 def run(root: Path) -> tuple[dict[str, Any], list[Any], list[str]]:
-    """Names, what the notebook would show, and the lines it prints."""
+    """Runs the guide; returns its variables, the values that a notebook would
+    show, and the lines that it prints."""
     names: dict[str, Any] = {"__name__": "guide"}
     shown = []
     printed = io.StringIO()
@@ -51,12 +52,12 @@ def test_the_guide(tmp_path: Path) -> None:
     root = tmp_path / "checkpoint"
     names, shown, printed = run(root)
     state, metadata, spec, keys, result = shown
-    # The elements that TensorStore read.
+    # TensorStore read these elements.
     np.testing.assert_array_equal(result, np.arange(16))
     np.testing.assert_array_equal(names["t"].read().result(), state["a"])
     assert {b"a/.zarray", b"a/0", b"b/.zarray", b"d/0"} <= set(keys)
     assert spec["kvstore"]["path"] == "a" and spec["driver"] == "zarr3"
-    # Every leaf with its kind, as the guide explains `_METADATA`.
+    # `_METADATA` has every leaf with its kind, as the guide explains.
     kinds = {
         key: leaf["value_metadata"]["value_type"]
         for key, leaf in metadata["tree_metadata"].items()
@@ -68,7 +69,7 @@ def test_the_guide(tmp_path: Path) -> None:
         "('d',)": "scalar",
         "('e',)": "string",
     }
-    # Every file that the guide speaks of.
+    # The files that the guide mentions exist.
     assert printed[0] == f"Printing directory tree: {root}/"
     for line in (
         "..metadata/",

@@ -108,7 +108,7 @@ def test_rich_types(tmp_path: Path) -> None:
             for reader in (rich(hfo), rich(ocp))
         ]
         assert trees[0] == trees[1]
-        # Others take it for a tree of lists and dicts.
+        # Other handlers read the tree as lists and dicts.
         plain = hfo.PyTreeCheckpointer().restore(tmp_path / name)
         assert plain["l"] == [1, [2.5, "s"]]
         assert plain["e"] is None
@@ -124,7 +124,8 @@ def test_rich_types(tmp_path: Path) -> None:
 
 
 def fixture(name: str) -> Path:
-    """An aggregate file of an old release, which Orbax ships."""
+    """Returns the path of an old release's aggregate file, which Orbax
+    ships."""
     root = Path(ocp.__file__).parent / "testing"
     return root / f"{name}.checkpoint" / "checkpoint"
 
@@ -148,7 +149,8 @@ def test_aggregate_filename(package: Any, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:Sharding info")
 def test_arrays_larger_than_the_bounds_go_in_pieces(tmp_path: Path) -> None:
-    """Orbax refuses them: "Requested more bytes than we reserved space for"."""
+    """Orbax refuses such arrays: "Requested more bytes than we reserved space
+    for"."""
     from etils import epath
 
     base = hfo.BasePyTreeCheckpointHandler
@@ -354,7 +356,7 @@ def test_copies_are_bounded(ckpt: Path) -> None:
     handler.save(
         ckpt, hfo.base_pytree_checkpoint_handler.BasePyTreeSaveArgs(tree)
     )
-    # 40 bytes each: two at once.
+    # An array has 40 bytes, so two fit at once.
     assert events == [
         "transfer a",
         "transfer b",

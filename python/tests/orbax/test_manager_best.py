@@ -1,4 +1,4 @@
-"""Managers whose metrics are not numbers, and managers at a wrong place."""
+"""Managers whose metrics are not numbers, and managers at a wrong path."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def test_the_best_step_of_an_address(tmp_path: Path) -> None:
 def test_a_manager_at_a_step(
     tmp_path: Path, place: str, read_only: bool
 ) -> None:
-    """It would begin the run anew, inside of a committed checkpoint."""
+    """A manager refuses the path of a step: it would begin a new run inside a
+    committed checkpoint."""
     with ocp.CheckpointManager(tmp_path / "run") as manager:
         args = ocp.args.StandardSave({"w": np.ones(2)})
         manager.save(5, args=args)

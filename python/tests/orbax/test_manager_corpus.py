@@ -36,7 +36,7 @@ def test_random_keys(corpus: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:Sharding info not provided")
 def test_corpus(corpus: Path, wide_types: None) -> None:
-    """Every step of the corpus's managers gives what it was saved from."""
+    """Every step of the corpus's managers restores what was saved."""
     options = {
         "mgr_step_format": {
             "step_prefix": "ckpt",
@@ -86,7 +86,8 @@ def test_corpus(corpus: Path, wide_types: None) -> None:
 def test_runs_of_orbax_go_on(
     tmp_path: Path, name: str, options: dict[str, Any]
 ) -> None:
-    """A manager of holdfast continues what Orbax's has begun, and back."""
+    """A holdfast manager continues a run that Orbax's began, and Orbax's
+    continues it again."""
     stock = pytest.importorskip("orbax.checkpoint")
     root = replay_cases.unpack_corpus(tmp_path) / name / "ckpt"
     expected = json.loads((root.parent / "expected.json").read_text("utf-8"))
@@ -130,7 +131,8 @@ def test_runs_of_orbax_go_on(
 def check_item(
     found: ocp.CheckpointManager, step: int, name: str, item: dict[str, Any]
 ) -> int:
-    """Compares an item with its record; returns 1 if it is of a known kind."""
+    """Compares an item with its record. Returns 1, or 0 if the item's kind is
+    not compared."""
     is_readable = item.get("default_restore", "ok") == "ok"
     if item["type"] not in ("json", "pytree") or not is_readable:
         return 0
@@ -155,7 +157,7 @@ def check_item(
 
 
 def at(tree: Any, path: list[dict[str, Any]]) -> Any:
-    """The leaf at a recorded path."""
+    """Returns the leaf at a recorded path."""
     for key in path:
         is_sequence = key["kind"] == "sequence"
         tree = tree[int(key["key"]) if is_sequence else key["key"]]

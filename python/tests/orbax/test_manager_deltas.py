@@ -1,4 +1,4 @@
-"""CheckpointManager with `deltas`: steps stored as what has changed."""
+"""CheckpointManager with `deltas`, which stores only what has changed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_steps_come_back(tmp_path: Path, is_async: bool, args: Any) -> None:
             tree = manager.restore(step, args=restore())
             assert isinstance(tree["frozen"], jax.Array)
             _same(tree | {"opt": tuple(tree["opt"])}, step)
-        # A manager that goes on, and one that knows nothing of deltas.
+        # A new manager continues the chain; one without `deltas` reads it.
         assert manager.save(6, args=args(_state(6)))
     assert _bases(tmp_path / "6") == ["5", "4"]
     with ocp.CheckpointManager(tmp_path) as manager:
@@ -147,7 +147,7 @@ def test_a_base_that_is_gone_is_named(tmp_path: Path) -> None:
     with _manager(tmp_path) as manager:
         with pytest.raises(ValueError, match="a delta whose base is needed"):
             manager.restore(2, args=ocp.args.StandardRestore(_state(0)))
-        # The run goes on with a whole step.
+        # The run continues with a full step.
         manager.save(3, args=ocp.args.StandardSave(_state(3)))
         _same(manager.restore(3, args=ocp.args.StandardRestore(_state(0))), 3)
 

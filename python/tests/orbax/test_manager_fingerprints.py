@@ -1,4 +1,4 @@
-"""CheckpointManager with `fingerprints`: Orbax reads its steps as ever."""
+"""CheckpointManager with `fingerprints`, whose steps Orbax still reads."""
 
 from __future__ import annotations
 

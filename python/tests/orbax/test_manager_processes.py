@@ -1,4 +1,4 @@
-"""CheckpointManager on real processes of jax on this machine."""
+"""CheckpointManager on real jax processes on this machine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_train(two: Job, ckpt: Path, options: dict[str, Any]) -> None:
         "key",
         "tree",
     }
-    restored = holdfast.load(step / "tree")  # by another number of processes
+    restored = holdfast.load(step / "tree")  # in a single process
     np.testing.assert_array_equal(restored["numpy"], np.arange(3) + 3)
     np.testing.assert_array_equal(restored["w"].flat[:3], [3, 4, 5])
 
@@ -67,7 +67,7 @@ def test_delete(two: Job, ckpt: Path) -> None:
 
 
 def test_a_process_that_fails(two: Job, ckpt: Path) -> None:
-    """All are told, nothing is left, and the run goes on."""
+    """All processes get the error, nothing is left, and the run goes on."""
     results = two.run(F + "fail", path=str(ckpt))
     for good, failure, again, steps in results:
         assert good and again and steps == [1, 3]

@@ -29,7 +29,8 @@ def make_step(
     items: dict[str, Any],
     metrics: dict[str, Any] | None = None,
 ) -> Path:
-    """A committed step: a dict is a JSON item, an array a pytree."""
+    """Makes a committed step, in which a dict becomes a JSON item and an array
+    a pytree; returns its path."""
     step = root / name
     handlers = {}
     for item, value in items.items():
@@ -56,7 +57,8 @@ def manager(root: Path, **options: Any) -> ocp.CheckpointManager:
 
 @pytest.fixture
 def single(tmp_path: Path) -> Path:
-    """Three steps of a single item, with losses 3, 1 and 2."""
+    """Returns a root of three steps with a single item, and losses 3, 1 and
+    2."""
     for step, loss in ((2, 3.0), (10, 1.0), (11, 2.0)):
         value = np.full(3, step, np.int32)
         make_step(tmp_path, str(step), {"default": value}, {"loss": loss})
@@ -65,7 +67,7 @@ def single(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def several(tmp_path: Path) -> Path:
-    """One step of a pytree and a JSON document."""
+    """Returns a root with one step, which has a pytree and a JSON document."""
     items = {"state": np.arange(4.0), "meta": {"lang": "en"}}
     make_step(tmp_path, "5", items)
     return tmp_path
@@ -88,7 +90,7 @@ def test_best_step(single: Path, mode: str, best: int) -> None:
     make_step(single, "12", {"default": np.zeros(1)})
     options = {"best_fn": lambda metrics: metrics["loss"], "best_mode": mode}
     assert manager(single, **options).best_step() == best
-    # A step that was not read ranks nowhere, until it is.
+    # A step has no rank until its metrics are read.
     lazy = manager(single, lightweight_initialize=True, **options)
     assert lazy.best_step() is None
     lazy.reload()
@@ -189,7 +191,7 @@ def test_restores_items(several: Path) -> None:
 
 
 def raised(call: Any) -> tuple[type, str]:
-    """Class and text of what a call raises."""
+    """Returns the class and the message of the error that a call raises."""
     with pytest.raises(Exception) as info:
         call()
     return type(info.value), str(info.value)
@@ -363,7 +365,7 @@ def test_damaged_metadata(single: Path) -> None:
     kind, text = raised(lambda: manager(single).metadata(10))
     assert kind is ValueError
     assert text.startswith("StepMetadata.item_handlers must be a dict, but is")
-    # A step whose metrics are damaged ranks nowhere.
+    # A step with damaged metrics has no rank.
     (single / "10" / "metrics" / "metrics").write_text("{")
     with pytest.raises(json.JSONDecodeError):
         manager(single).metrics(10)

@@ -97,7 +97,7 @@ def test_a_failed_save_deletes_nothing(tmp_path: Path) -> None:
         manager.wait_until_finished()
     assert manager.all_steps() == [1]
     assert steps_on_disk(tmp_path) == ["1"]
-    manager.wait_until_finished()  # told once
+    manager.wait_until_finished()  # the error is reported only once
     gate.fails = False
     assert manager.save(2, args=state(2))
     manager.close()
@@ -333,7 +333,8 @@ def test_cleanup(tmp_path: Path) -> None:
 
 
 def test_cleanup_beside_markers(tmp_path: Path) -> None:
-    """Only what a save has made goes, not all that has no marker."""
+    """A cleanup removes only what a save has made, not every directory without
+    a marker."""
     marks = ocp.options.AtomicityOptions(
         mode=ocp.options.AtomicityMode.COMMIT_FILE
     )
@@ -351,7 +352,7 @@ def test_cleanup_beside_markers(tmp_path: Path) -> None:
 
 
 def test_readers_beside_a_writer(tmp_path: Path) -> None:
-    """Whatever a reader finds is whole."""
+    """A reader finds only complete steps."""
     done = threading.Event()
     problems: list[Any] = []
 
@@ -364,7 +365,7 @@ def test_readers_beside_a_writer(tmp_path: Path) -> None:
                 try:
                     found = reader.restore(step)["w"]
                 except (FileNotFoundError, ValueError) as error:
-                    # It was deleted meanwhile; the last one never is.
+                    # Correct only if the step was deleted in the meantime.
                     reader.reload()
                     if step in reader.all_steps():
                         problems.append((step, error))
@@ -408,7 +409,8 @@ def test_logger(tmp_path: Path) -> None:
 def test_steps_are_read_when_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No file of any step is opened before; then all are, in one call."""
+    """No step's files are opened until they are needed; then one call reads all
+    steps."""
     described: list[list[str]] = []
     describe = _engine.describe_steps
 
@@ -490,7 +492,8 @@ def test_policies_answer_as_orbax_does() -> None:
 
 
 def test_errors_of_a_users_function_come_through() -> None:
-    """The engine calls it, and its exception is the user's own."""
+    """If a user's function, which the engine calls, raises, the user gets that
+    exception."""
     now = datetime.datetime.now(tz=datetime.timezone.utc)
     infos = [
         ocp.checkpoint_manager.CheckpointInfo(step, now, {"a": step})
@@ -506,7 +509,7 @@ def test_errors_of_a_users_function_come_through() -> None:
         keep.should_preserve(infos, context=context)
     assert caught.traceback[-1].name == "metric"
     few = keep.should_preserve(infos[:1], context=context)
-    assert few == [True]  # nothing is ranked
+    assert few == [True]  # with so few steps, none is ranked
 
     def should_save(step: int, latest: int | None) -> bool:
         raise RuntimeError(f"{step} after {latest}")
@@ -525,7 +528,7 @@ def test_errors_of_a_users_function_come_through() -> None:
 
 
 def test_preemption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The step at which the program is about to be ended is saved."""
+    """The step at which the program is about to be preempted is saved."""
     utils = pytest.importorskip("jax.experimental.multihost_utils")
     monkeypatch.setattr(
         utils, "reached_preemption_sync_point", lambda step: step == 7

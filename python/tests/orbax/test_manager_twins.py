@@ -1,4 +1,4 @@
-"""CheckpointManager against the real one: the same calls, the same result."""
+"""CheckpointManager gives the same results as Orbax's for the same calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import manager_twins  # noqa: E402
 
 import holdfast.orbax as ours  # noqa: E402
 
-# The long form plays more.
+# scripts/test-long sets a larger number.
 CASES = int(os.environ.get("HOLDFAST_MANAGER_CASES", "15"))
 
 
@@ -29,7 +29,7 @@ def test_same_calls(tmp_path: Path, seed: int) -> None:
     got = manager_twins.play(ours, case, tmp_path / "ours")
     for told in want["told"][:-1]:
         if told[1:] == (True, []):
-            # Only metrics may say that nothing is worth keeping.
+            # Orbax keeps no step here; in holdfast, only metrics can do that.
             pytest.skip("holdfast keeps the last step")
     for key, value in want.items():
         assert got[key] == value, (key, case)
@@ -37,7 +37,7 @@ def test_same_calls(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("ours_begins", [True, False])
 def test_a_run_that_both_continue(tmp_path: Path, ours_begins: bool) -> None:
-    """Managers of both take turns over 20 steps of one run."""
+    """Managers of both packages take turns over 20 steps of one run."""
     options = {"max_to_keep": 3, "keep_period": 5, "step_prefix": "run"}
     case = manager_twins.Case(0, options, {}, False, {"name": "run"}, [])
     packages: list[Any] = [ours, stock] if ours_begins else [stock, ours]
@@ -60,8 +60,8 @@ def test_a_run_that_both_continue(tmp_path: Path, ours_begins: bool) -> None:
         assert restored["state"]["w"] == item["w"].tolist()
 
 
-# The values that the ranking functions of both packages make of the number of a
-# step: all of them sort, and most are not floats.
+# Ranking functions from a step's number to its metric. All results can be
+# sorted; most are not floats.
 _RANKINGS: dict[str, Any] = {
     "numbers": lambda n: [2.5, 1, 2.5, 3][n],
     "texts": lambda n: ["b", "a", "b", "c"][n],

@@ -1,4 +1,4 @@
-"""Memory of saves and restores with a byte budget smaller than the tree."""
+"""Memory use of saves and restores with a byte budget smaller than the tree."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-# Saves or restores in an interpreter of its own, with only numpy. Prints the
-# peak of resident bytes during the call.
+# Saves or restores in a separate interpreter with only numpy. Prints the peak
+# of resident bytes during the call.
 _PROGRAM = """
 import pathlib
 import sys
@@ -78,7 +78,7 @@ with ocp.Checkpointer(handler) as checkpointer:
 _MB = 1 << 20
 _BUDGET_BYTES = 64 * _MB
 _TREE_BYTES = 4 * _BUDGET_BYTES
-# The interpreter with numpy, and what does not grow with the tree.
+# Memory of the interpreter, numpy, and all that does not grow with the tree.
 _OTHER_BYTES = 64 * _MB
 
 

@@ -1,4 +1,4 @@
-"""Transformations of parameters, beside Orbax's own."""
+"""Transformations of parameters, compared with Orbax's own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Case = Callable[[Any], Any]
 
 
 def modules(package: str) -> Any:
-    """The modules of transformations of one of the two packages."""
+    """Returns an object whose attributes are a package's transformation
+    modules."""
 
     class Modules:
         def __getattr__(self, name: str) -> Any:
@@ -122,7 +123,8 @@ CASES: dict[str, Case] = {
 
 
 def left(transform: Any) -> Any:
-    """The tree that a transformation makes, and the one that it leaves."""
+    """Returns the tree that a transformation makes, and the keys that are left
+    in its argument."""
     given = params()
     return [transform(given), sorted(given)]
 
@@ -147,7 +149,7 @@ def test_both_see_the_same(name: str) -> None:
 
 
 def test_stacks_split_along_another_axis() -> None:
-    """Orbax refuses them: "Shape mismatch"."""
+    """Orbax refuses such stacks: "Shape mismatch"."""
     stack = modules("holdfast.orbax").stacking.stack
     stacked = stack(NUMBERED, axis=2, target_sharding=sharding((2,), "x"))(
         on_devices()

@@ -1,4 +1,4 @@
-"""The events of listeners and loggers, with Orbax and with holdfast."""
+"""The events that listeners and loggers get, from Orbax and from holdfast."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ orbax = pytest.importorskip("orbax.checkpoint")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# Events of phases that holdfast does not have.
+# Events that holdfast does not send.
 NOT_TOLD = {
-    # One process writes one database, described with its arrays.
+    # holdfast has no separate phases for metadata and for merging databases.
     "/jax/checkpoint/write/async/metadata_write_duration_secs",
     "/jax/checkpoint/write/async/ocdbt_merge_duration_secs",
     "/jax/orbax/write/background_meta_write_secs",
@@ -36,14 +36,15 @@ NOT_TOLD = {
     ),
     "/jax/orbax/write/sharded_array_gb",
     "/jax/orbax/write/replicated_array_gb",
-    # v1's handlers are made of others in Orbax.
+    # Orbax's v1 handlers are built from other handlers.
     "/jax/orbax/array_handler/init",
 }
 
 
 @pytest.fixture
 def heard() -> Iterator[list[tuple[str, str, Any]]]:
-    """(kind, event, facts) of what is told during the test."""
+    """Returns a list that gets (kind, event, facts) for each event during the
+    test."""
     notes: list[tuple[str, str, Any]] = []
 
     def note(kind: str) -> Callable[..., None]:
@@ -139,7 +140,7 @@ def test_durations_are_those_of_the_save(tmp_path: Path) -> None:
 
 
 class Notes:
-    """A logger's entries."""
+    """Collects a logger's entries."""
 
     def __init__(self, ocp: Any) -> None:
         entries: list[dict[str, Any]] = []

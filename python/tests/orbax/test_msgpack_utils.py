@@ -1,4 +1,4 @@
-"""flax's msgpack in memory, beside Orbax's."""
+"""flax's msgpack format in memory, compared with Orbax's functions."""
 
 from __future__ import annotations
 

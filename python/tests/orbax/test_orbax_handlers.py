@@ -1,4 +1,4 @@
-"""Handlers and arguments of libraries that derive from the real Orbax's."""
+"""Libraries' handlers and arguments that derive from real Orbax's classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ocp = pytest.importorskip("orbax.checkpoint")
 
 
 class TextHandler(ocp.CheckpointHandler):  # type: ignore[misc]
-    """Writes a text, as Grain's handler writes an iterator's state."""
+    """Writes a string, as Grain's handler writes an iterator's state."""
 
     def save(self, directory: Any, args: TextSave) -> None:
         (directory / "text").write_text(args.item)
@@ -30,7 +30,7 @@ class TextHandler(ocp.CheckpointHandler):  # type: ignore[misc]
 
 
 class AsyncTextHandler(TextHandler, ocp.AsyncCheckpointHandler):  # type: ignore[misc]
-    """The same in the background."""
+    """Writes a string in the background."""
 
     async def async_save(self, directory: Any, args: TextSave) -> Any:
         class Written:
@@ -55,18 +55,18 @@ class TextRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]
 @ocp.args.register_with_handler(AsyncTextHandler, for_save=True)
 @dataclasses.dataclass
 class AsyncTextSave(TextSave):
-    """The other handler's."""
+    """Arguments of a save with AsyncTextHandler."""
 
 
 @ocp.args.register_with_handler(AsyncTextHandler, for_restore=True)
 @dataclasses.dataclass
 class AsyncTextRestore(TextRestore):
-    """The other handler's."""
+    """Arguments of a restore with AsyncTextHandler."""
 
 
 @dataclasses.dataclass
 class DecimalRestoreArgs(ocp.RestoreArgs):  # type: ignore[misc]
-    """Arguments of a leaf, as AXLearn derives its own."""
+    """Arguments of a leaf, in a derived class such as AXLearn's."""
 
     factor: int = 1
 
@@ -83,13 +83,14 @@ def test_isinstance_counts_orbaxs_classes() -> None:
     assert isinstance(ocp.SaveArgs(), hfo.SaveArgs)
     handler = decimal_handler(ocp)
     assert isinstance(handler, hfo.type_handlers.TypeHandler)
-    # Only bases: what Orbax's own classes do, ours need not do.
+    # Only base classes count: holdfast's own classes need not do what Orbax's
+    # classes do.
     standard = ocp.StandardCheckpointHandler()
     assert not isinstance(standard, hfo.StandardCheckpointHandler)
     assert not isinstance(3, hfo.RestoreArgs)
 
     class Mine(hfo.CheckpointHandler):
-        """Theirs are not its instances."""
+        """A class that Orbax's handlers are not instances of."""
 
     assert not isinstance(text, Mine)
 
@@ -106,7 +107,8 @@ def test_a_managers_items(tmp_path: Path) -> None:
             1, args=hfo.args.Composite(a=TextRestore(3), b=AsyncTextRestore())
         )
         assert dict(restored.items()) == {"a": "xxx", "b": "later y"}
-    # The arguments tell the handlers, which the metadata has by name.
+    # The classes of the arguments determine the handlers; the metadata have
+    # the handlers' names.
     with hfo.CheckpointManager(tmp_path) as manager:
         manager.save(2, args=hfo.args.Composite(a=TextSave("z")))
         manager.wait_until_finished()
@@ -193,8 +195,8 @@ def test_restoring_like_orbaxs_arguments_say(ckpt: Path) -> None:
 def test_standard_handlers_that_nobody_has_named(
     tmp_path: Path, before: str, run_python: Script
 ) -> None:
-    """Each module is imported when it is asked for; what a checkpoint records
-    is known all the same, whether Orbax has handlers of these texts or not."""
+    """Each module is imported only when it is needed, but the handlers that a
+    checkpoint records are known, whether Orbax was imported before or not."""
     path = tmp_path / "1"
     with hfo.Checkpointer(hfo.CompositeCheckpointHandler()) as checkpointer:
         array = hfo.args.ArraySave(np.arange(3))

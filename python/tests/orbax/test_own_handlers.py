@@ -1,4 +1,4 @@
-"""Type handlers of the user's own, and options of the standard ones."""
+"""A user's own type handlers, and options of the standard type handlers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_handlers_of_ones_own(ckpt: Path, tmp_path: Path) -> None:
         other, args=ocp.args.PyTreeSave(own_tree())
     )
     assert metadata_of(ckpt) == metadata_of(other)
-    # Orbax has the method, and never calls it.
+    # Orbax has the method `finalize`, but never calls it.
     assert ours[1:] == [
         ("finalize", f"{ckpt}.orbax-checkpoint-tmp"),
     ]
@@ -63,7 +63,7 @@ def test_handlers_of_ones_own(ckpt: Path, tmp_path: Path) -> None:
 
 
 def theirs_calls_of(path: Path) -> list[Any]:
-    """The calls that Orbax makes to a handler when it restores."""
+    """Restores with Orbax; returns the calls that the handler gets."""
     calls: list[Any] = []
     checkpointer(ocp, type_handler_registry=registry(ocp, calls)).restore(path)
     return calls
@@ -167,7 +167,7 @@ def test_async_save_calls_handlers_before_it_returns(tmp_path: Path) -> None:
 
 @pytest.fixture
 def shared_registry() -> Any:
-    """Takes back what a test registers for everybody."""
+    """Yields the shared registry; afterwards undoes the test's changes."""
     shared = hfo.type_handlers.GLOBAL_TYPE_HANDLER_REGISTRY
     rows, texts = list(shared._type_registry), dict(shared._typestr_registry)
     yield shared
@@ -242,7 +242,8 @@ def test_options_of_array_handler(
             )
         )
     (ours, theirs) = found
-    # The engine's own leaves never share a database with those of handlers.
+    # The engine's own leaves and the handlers' leaves are in separate
+    # databases.
     ours[2].discard("ocdbt.process_holdfast0")
     assert ours[:2] == theirs[:2]
     assert ours[2] - {"ocdbt.process_0"} == theirs[2] - {"ocdbt.process_0"}

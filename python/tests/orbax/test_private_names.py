@@ -1,4 +1,4 @@
-"""The private names of Orbax that client libraries use (doc/clients.md)."""
+"""Orbax's private names that client libraries use (doc/clients.md)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_manager_that_derives_from_orbaxs(tmp_path: Path) -> None:
                 assert self._multiprocessing_options.primary_host == 0
                 path = self._get_read_step_directory(step, self.directory)
                 assert ocp.step.is_path_finalized(path)
-                # An older step may still be on its way through the trash.
+                # An older step may still be in the trash.
                 names = sorted(os.listdir(self.directory))
                 seen.append([n for n in names if n != ".holdfast_trash"])
 
@@ -86,7 +86,7 @@ def test_a_manager_that_derives_from_orbaxs(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_asks_a_function(tmp_path: Path) -> None:
-    """AXLearn imports the class from this module."""
+    """AXLearn imports the policy's class from this module."""
     from holdfast.orbax.checkpoint_manager import _ShouldSaveFnPolicy
 
     asked = []

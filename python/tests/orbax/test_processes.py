@@ -1,4 +1,4 @@
-"""Saves and restores of real processes of jax on this machine."""
+"""Saves and restores by real jax processes on this machine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_save_and_restore(two: Job, ckpt: Path, api: str) -> None:
 def test_other_numbers_of_processes_restore(
     two: Job, three: Job, ckpt: Path, api: str
 ) -> None:
-    # Six devices hold what four have saved, by another shape of mesh.
+    # Four devices save; six devices restore, on a mesh of another shape.
     two.run(F + "save", path=str(ckpt), api=api)
     one_item = {"type": "pytree", "path": "", "leaves": []}
     recorded = json.dumps({"items": [one_item]})
@@ -158,10 +158,10 @@ def test_process_that_never_arrives(three: Job, ckpt: Path, api: str) -> None:
     )
     for outcome in outcomes.values():
         assert outcome.error.startswith("DeadlineExceededError"), outcome
-        assert "rank 2 of 3 did not come within 4 s" in outcome.error
+        assert "rank 2 of 3 did not arrive within 4 s" in outcome.error
         assert str(ckpt) in outcome.error
     assert list(ckpt.parent.iterdir()) == []
-    # Process 2 has left a save out, and finds the others in the next.
+    # Process 2 has left out a save, and takes part in the next save.
     path = str(ckpt.with_name("next"))
     three.run(F + "save", path=path, api=api)
     assert three.run(F + "restore", path=path, api=api) == [[]] * 3
@@ -181,7 +181,7 @@ def test_process_that_waits_elsewhere(three: Job) -> None:
 def test_process_that_leaves_early_was_there(three: Job) -> None:
     outcomes = three.call(F + "leave_early", seconds=[4, 2, 0])
     for index in (0, 1):
-        assert "rank 2 of 3 did not come within 4 s" in outcomes[index].error
+        assert "rank 2 of 3 did not arrive within 4 s" in outcomes[index].error
     assert outcomes[2].error == ""
 
 

@@ -1,4 +1,4 @@
-"""Every public name of Orbax is here: tools/orbax_names.py finds no gap."""
+"""The drop-in has all of Orbax's public names, by tools/orbax_names.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOOLS = Path(__file__).resolve().parents[3] / "tools"
 
 @pytest.fixture(scope="module")
 def names() -> Any:
-    """The tool, as a module."""
+    """Imports the tool as a module."""
     sys.path.insert(0, str(TOOLS))
     try:
         spec = importlib.util.spec_from_file_location(
@@ -158,7 +158,7 @@ def test_types_can_stand_in_annotations() -> None:
 
 
 def copied(ocp: Any, ocp1: Any) -> dict[str, Any]:
-    """The objects that can be copied and pickled with Orbax."""
+    """Returns objects that can be copied and pickled if they are Orbax's."""
     handlers = ocp.type_handlers
     return {
         "registry": handlers.create_type_handler_registry(),
@@ -190,7 +190,7 @@ def test_what_orbax_copies_and_pickles(kind: str) -> None:
 
 
 def test_registries_are_copied() -> None:
-    """Those with handlers in them; Orbax's cannot be pickled either."""
+    """Registries with handlers can be copied but not pickled, as in Orbax."""
     for handlers in (orbax.type_handlers, ours.type_handlers):
         registry = handlers.create_type_handler_registry(
             (str, handlers.StringHandler())
@@ -220,7 +220,8 @@ def test_handlers_are_copied(name: str, tmp_path: Path) -> None:
 
 
 def test_attributes_that_orbax_sets(run_python: Any) -> None:
-    """The names that just `import orbax.checkpoint as ocp` makes reachable."""
+    """The submodules that `import orbax.checkpoint as ocp` makes reachable are
+    reachable here, too."""
     paths = sorted(
         name.removeprefix("orbax.checkpoint.")
         for name in sys.modules

@@ -1,4 +1,4 @@
-"""async_serialize and async_deserialize, beside Orbax's."""
+"""async_serialize and async_deserialize, compared with Orbax's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""multihost, pathways, arrays, atomicity and test_utils, beside Orbax's."""
+"""multihost, pathways, arrays, atomicity and test_utils, compared with
+Orbax's."""
 
 from __future__ import annotations
 
@@ -320,7 +321,8 @@ def test_registries_are_put_back(ocp: Any) -> None:
     class Own(handlers.ScalarHandler):  # type: ignore[misc]
         pass
 
-    # Putting back has the given function, which may take fewer types.
+    # On exit, the old handler is registered with the given function, which may
+    # accept fewer types.
     with utils.global_type_handler_registry_context():
         with utils.register_type_handler(int, Own(), lambda kind: kind is int):
             assert type(handlers.get_type_handler(int)) is Own

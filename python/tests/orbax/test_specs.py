@@ -1,5 +1,5 @@
-"""Specs: texts, errors, and what they open to. Real Orbax is compared with in
-tests/interop/run_specs.py."""
+"""Specs: their JSON, errors, and what they open. tests/interop/run_specs.py
+compares them with real Orbax's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps are found alike by both doors: the drop-in and the engine's own."""
+"""The drop-in and the engine's own API find the same steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from holdfast.orbax.path import step as step_lib
 
 
 def names_of(prefix: str | None, length: int | None, root: Path) -> list[str]:
-    """The names that the drop-in finds; the engine finds the same."""
+    """Returns the names that the drop-in finds, and checks that the engine
+    finds the same."""
     fmt = step_lib.standard_name_format(
         step_prefix=prefix, step_format_fixed_length=length
     )
@@ -93,7 +94,7 @@ def test_what_counts_as_committed(
 
 
 class Reversed(step_lib.NameFormat[step_lib.Metadata]):
-    """A user's own: digits from right to left, in a directory below."""
+    """A user's name format: the digits in reverse order, in a subdirectory."""
 
     def build_name(self, step: int) -> str:
         return "steps/" + str(step)[::-1]
@@ -109,7 +110,7 @@ class Reversed(step_lib.NameFormat[step_lib.Metadata]):
 
 
 def put_step(path: Path, seconds: int, metrics: str | None) -> None:
-    """A committed step with metrics of that text."""
+    """Makes a committed step with the metrics file `metrics`."""
     path.mkdir(parents=True)
     record = {"commit_timestamp_nsecs": seconds * 10**9}
     (path / "_CHECKPOINT_METADATA").write_text(json.dumps(record))
@@ -165,7 +166,8 @@ def test_damaged_metrics_are_none_in_both_versions(
 
 
 def test_changed_metrics_and_times_do_not_count(tmp_path: Path) -> None:
-    """Both doors believe the checksums: v0, v1 and the engine."""
+    """v0, v1 and the engine ignore metrics and times whose checksums are
+    wrong."""
     chosen = ocp.CheckpointManagerOptions(
         best_fn=lambda metrics: metrics["loss"]
     )

@@ -1,4 +1,4 @@
-"""Transforms, in memory and during a restore."""
+"""Transforms in memory and during a restore."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ STORED = {
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """An item whose arrays have a directory each."""
+    """Returns an item in which each array has a directory."""
     path = tmp_path / "item"
     path.mkdir()
     _handler().save(path, args=ocp.args.PyTreeSave(STORED))
@@ -228,7 +228,7 @@ def test_legacy_transform_fn_moves_parameters(directory: Path) -> None:
 
 
 def test_missing_chunks_are_fill_values(directory: Path) -> None:
-    (directory / "_HOLDFAST_DIGESTS").unlink()  # else the chunk is gone
+    (directory / "_HOLDFAST_DIGESTS").unlink()  # with it, the loss is an error
     for chunk in (directory / "params.w").glob("[0-9]*"):
         chunk.unlink()
     with pytest.raises(ValueError, match="NOT_FOUND"):

@@ -1,6 +1,6 @@
-"""Type handlers: our own, called directly, and the registry's rules.
+"""holdfast's type handlers, called directly, and the registry's rules.
 
-Where Orbax is installed every result is compared with its own.
+If Orbax is installed, every result is compared with Orbax's.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def write(
     args: Sequence[Any] | None = None,
     **options: Any,
 ) -> None:
-    """The calls of a save for the values of one handler."""
+    """Makes the calls with which a save writes the values of one handler."""
     infos = infos_of(package, directory, list(values), **options)
 
     async def serialize() -> Any:
@@ -95,7 +95,8 @@ def described(
 
 
 def files_of(directory: Path) -> list[str]:
-    """Relative paths, but for the random names of data files."""
+    """Returns the relative paths of the files, without data files, whose names
+    are random."""
     found = [
         os.path.relpath(os.path.join(parent, name), directory)
         for parent, _, names in os.walk(directory)
@@ -360,7 +361,7 @@ def test_registry_rules(caplog: pytest.LogCaptureFixture) -> None:
     assert registry.get(int) is first
     assert registry.get(str) is second
     registry.add(bool, third, override=True)
-    # The row that served bool is gone, with its own rule.
+    # The new handler has replaced the entry for bool, with its rule.
     assert registry.get(bool) is third
     assert registry.get(int) is second
     assert registry.get("a") is first
@@ -437,7 +438,7 @@ def test_every_way_shares_replicas_by_the_same_platforms(
 
 
 class Counter:
-    """Calls a function, and counts."""
+    """Calls a function, and counts the calls."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

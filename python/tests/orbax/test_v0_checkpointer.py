@@ -1,4 +1,4 @@
-"""Checkpointer: paths, atomicity, metadata, any handler."""
+"""Checkpointer: paths, atomicity, metadata, users' handlers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import holdfast.orbax as ocp
 
 
 class TextHandler(ocp.CheckpointHandler):
-    """A user's handler: a text in a file."""
+    """A user's handler, which writes a string to a file."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -202,7 +202,7 @@ def test_step_metadata(tmp_path: Path) -> None:
     assert metadata.item_metadata.custom_metadata == {"item": 1}
     assert metadata.item_metadata["w"].shape == (6,)
     assert metadata.metrics == {}
-    # As of stock Orbax, whose files have no checksums.
+    # Without checksums, as from stock Orbax.
     (path / "_HOLDFAST_DIGESTS").unlink()
     file = path / "_CHECKPOINT_METADATA"
     data = json.loads(file.read_text()) | {"custom_metadata": {}, "new": 5}

@@ -1,6 +1,6 @@
-"""The files of a save, compared with those that Orbax itself writes.
+"""The files of a save, compared with the files that Orbax itself writes.
 
-Random trees, of jax's arrays too, have tests/interop/run_python_interop.py.
+tests/interop/run_python_interop.py does this for random trees, with jax arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ts = pytest.importorskip("tensorstore")
 
 Pair = collections.namedtuple("Pair", "mu nu")
 
-# Not in Orbax's checkpoints, or without a fixed content.
+# Files that Orbax does not write, and files whose content is not fixed.
 _OWN_FILES = {"_HOLDFAST_DIGESTS"}
 _TIMED_FILES = {"_CHECKPOINT_METADATA", "commit_success.txt"}
 

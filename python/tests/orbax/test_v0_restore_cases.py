@@ -1,4 +1,4 @@
-"""Recorded restore requests give what Orbax gave, errors included."""
+"""Recorded restore requests give Orbax's results and errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import replay_cases  # noqa: E402
 
 CASES = replay_cases.recorded("restore_cases.json")
 
-# Texts of TensorStore about damaged or missing bytes; ours name the leaf and
-# the file in words of their own.
+# TensorStore's messages about damaged or missing bytes. holdfast's messages are
+# different, and name the leaf and the file.
 STORAGE_ERRORS = (
     "DATA_LOSS:",
     "FAILED_PRECONDITION: Error opening",

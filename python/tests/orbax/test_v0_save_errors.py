@@ -1,4 +1,4 @@
-"""Saves that Orbax refuses are refused, in its words, and leave nothing."""
+"""Saves that Orbax refuses are refused with its messages, and leave nothing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ import replay_cases  # noqa: E402
 
 CASES = replay_cases.recorded("save_errors.json")
 
-# Refused before TensorStore would see them, in words of our own.
+# Saves that holdfast refuses itself, before TensorStore would, with its own
+# messages.
 OWN_WORDS = {
     "dirs_key_dotdot": "leaf '..': name cannot be a directory",
     "dirs_key_too_long": "has a part longer than 255 bytes",
     "param_name_collision": (
-        "parameter name 'a.b' stands for two leaves: ('a', 'b') and ('a.b',)"
+        "parameter name 'a.b' names two leaves: ('a', 'b') and ('a.b',)"
     ),
     "string_key_tilde": "'~' must be followed by '0' or '1'",
 }

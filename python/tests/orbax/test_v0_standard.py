@@ -1,4 +1,4 @@
-"""StandardCheckpointer: saves in the background from a snapshot."""
+"""StandardCheckpointer saves in the background from a snapshot."""
 
 from __future__ import annotations
 

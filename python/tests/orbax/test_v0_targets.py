@@ -1,4 +1,4 @@
-"""Restores like a target: structures, shardings, shapes, dtypes."""
+"""Restores with a target: structures, shardings, shapes, dtypes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = collections.namedtuple("Pair", "mu nu")
 
 
 class Module:
-    """A node that is registered with jax."""
+    """A class that is registered with jax as a pytree node."""
 
     def __init__(self, kernel: Any, children: Any) -> None:
         self.kernel = kernel
@@ -44,7 +44,8 @@ sharding = functools.partial(meshes.sharding, (4, 2))
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A module whose kernel counts from 0 in 8 rows of 6."""
+    """Saves a module whose kernel has 8 rows of 6 elements, which count from
+    0; returns the path."""
     path = tmp_path / "c"
     state = {
         "m": Module(
@@ -229,7 +230,8 @@ def test_sharding_over_missing_devices() -> None:
 
 
 def texts_of(node: Any) -> Any:
-    """The tree with each leaf as text that tells its class and dtype."""
+    """Returns the tree with each leaf replaced by a string of its class and
+    dtype."""
     if isinstance(node, dict):
         return {key: texts_of(child) for key, child in node.items()}
     if isinstance(node, list | tuple):

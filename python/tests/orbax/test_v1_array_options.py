@@ -1,4 +1,4 @@
-"""v1's options of handlers of arrays and of memory, beside Orbax's."""
+"""v1's options for array handlers and memory, compared with Orbax's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ orbax = pytest.importorskip("orbax.checkpoint")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# Where the classes that options take are, in both.
+# The modules of classes that are values of options, in each package.
 _PLACES = {
     "TransferPriority": ("_src.serialization.types", "_leaves.param_info"),
     "MemoryProfiler": (
@@ -33,7 +33,7 @@ _PLACES = {
 
 
 class Package:
-    """One of the two, and what its options hear."""
+    """One of the two packages, and the calls that its options get."""
 
     def __init__(self, ocp: Any, index: int) -> None:
         self.v1 = ocp.v1

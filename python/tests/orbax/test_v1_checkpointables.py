@@ -20,7 +20,7 @@ from holdfast.orbax.v1.errors import (
 
 
 class Counter:
-    """Saves and loads itself."""
+    """An object that saves and loads itself."""
 
     def __init__(self, count: int = 0) -> None:
         self.count = count
@@ -45,7 +45,7 @@ class Counter:
 
 
 class Text:
-    """A value that only TextHandler takes."""
+    """A value that only TextHandler accepts."""
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -272,7 +272,7 @@ def test_protocol_buffers(ckpt: Path) -> None:
     response = v1.save_checkpointables_async(
         ckpt, {"config": message, "state": {"a": 1}}
     )
-    message.Clear()  # The text was made when the call was.
+    message.Clear()  # The call has already serialized the message.
     response.result()
     loaded = v1.load_checkpointables(ckpt, {"config": kind})
     assert loaded["config"] == a_message()

@@ -1,4 +1,4 @@
-"""holdfast.orbax.v1.Context: options, nesting, threads, what they change."""
+"""holdfast.orbax.v1.Context: options and their effects, nesting, threads."""
 
 from __future__ import annotations
 

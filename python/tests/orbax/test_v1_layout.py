@@ -28,7 +28,7 @@ def flat(tmp_path: Path) -> Path:
 
 
 def causes(error: BaseException) -> list[str]:
-    """Classes and texts of an error's causes."""
+    """Returns the classes and messages of an error's causes."""
     found = []
     cause = error.__cause__
     while cause is not None:

@@ -1,4 +1,4 @@
-"""Partial saves: by themselves, and together with Orbax's own."""
+"""Partial saves, by holdfast only and together with Orbax."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_what_exists_and_what_does_not(tmp_path: Path) -> None:
 
 
 def test_saves_that_ran_at_once_with_one_leaf(tmp_path: Path) -> None:
-    """Two programs save the same leaf: neither sees the other's in time."""
+    """Two programs save the same leaf at the same time, so that neither sees
+    the other's part."""
     path = tmp_path / "c"
     ours.partial.save(path, {"a": np.arange(3)})
     os.rename(tmp_path / "c.partial_save", tmp_path / "aside")
@@ -135,7 +136,8 @@ def test_a_failing_finalize_loses_nothing(tmp_path: Path) -> None:
     "who", ["hho", "oho", "ooh", "hoh", "hhh"], ids=lambda who: who
 )
 def test_with_orbax(tmp_path: Path, who: str) -> None:
-    """h: holdfast, o: Orbax; two saves and the end."""
+    """`who` names the package ("h" for holdfast, "o" for Orbax) of the two
+    saves and of the finalization."""
     orbax = pytest.importorskip("orbax.checkpoint")
     first, second, last = (ours if w == "h" else orbax.v1 for w in who)
     path = tmp_path / "c"

@@ -1,4 +1,4 @@
-"""v1's safetensors layout: files made here byte by byte, and real Orbax."""
+"""v1's safetensors layout: handmade files, and comparisons with real Orbax."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ NAMES = {
 
 
 def file_of(tensors: dict[str, tuple[str, Any]], metadata: Any = None) -> bytes:
-    """The bytes of a file: name -> (its name of the dtype, array)."""
+    """Returns the bytes of a safetensors file with tensors {name: (name of the
+    dtype in the format, array)}."""
     header: dict[str, Any] = {}
     if metadata is not None:
         header["__metadata__"] = metadata
@@ -102,7 +103,7 @@ def test_dtypes(tmp_path: Path) -> None:
         assert got[name].tobytes() == array.tobytes()
         assert described[name].shape == (2, 3)
         assert np.dtype(described[name].dtype) == got[name].dtype
-        got[name][...] = 0  # the caller's own memory
+        got[name][...] = 0  # is writable
 
 
 def test_files_and_directories(folder: Path) -> None:
@@ -211,7 +212,7 @@ def test_paths_that_are_none(folder: Path) -> None:
         )
 
 
-# Files that stock Orbax refuses, in its words; {} is the file.
+# Files that stock Orbax refuses, with its messages; {} is the file's path.
 REFUSED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "Could not read header size from {}."),
     "short": (b"\1\0\0", "Could not read header content from {}."),
@@ -243,7 +244,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         f"{len(file_of(WEIGHTS)) - 3} bytes.",
     ),
 }
-# Files that it reads past, or fails in by accident.
+# Wrong files that stock Orbax accepts, or fails on by accident.
 LIES: dict[str, Any] = {
     "list": [1],
     "number": {"a": 1},
@@ -381,7 +382,8 @@ def shardings() -> list[Any]:
 
 
 def test_random_files_as_orbax_reads_them(tmp_path: Path) -> None:
-    """Whole and sharded: the same arrays, on the same devices."""
+    """Loads complete and sharded arrays: they are the same, on the same
+    devices, as with Orbax."""
     jax = pytest.importorskip("jax")
     ocp = pytest.importorskip("orbax.checkpoint.experimental.v1")
     chosen = random.Random(8)

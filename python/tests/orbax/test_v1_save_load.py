@@ -160,7 +160,7 @@ def test_custom_metadata_must_be_json(ckpt: Path) -> None:
 
 
 class Gate:
-    """Keeps the items after it from being written until it is opened."""
+    """A checkpointable that delays the items after it until `open` is set."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -177,7 +177,8 @@ class Gate:
 
 
 def save_behind_gate(ckpt: Path, array: Any, context: v1.Context) -> Any:
-    """Saves `array`, changes it before it is written; what was saved."""
+    """Saves `array`, changes it before it is written, and returns what was
+    saved."""
     gate = Gate()
     with context:
         response = v1.save_checkpointables_async(
@@ -318,7 +319,7 @@ def test_tuples_come_back_as_such_where_the_options_say(ckpt: Path) -> None:
     assert described["t"][0].shape == (3,) and described["p"].y == {
         "k": "string"
     }
-    # Without the option they are lists and dicts, as ever.
+    # Without the option, they are lists and dicts.
     plain = v1.load(ckpt)
     assert isinstance(plain["t"], list)
     assert plain["p"] == {"x": 2.5, "y": {"k": "s"}}

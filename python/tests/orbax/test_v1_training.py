@@ -1,5 +1,5 @@
-"""training.Checkpointer: background saves that end in every way, retention,
-and what several Checkpointers of one run see of each other."""
+"""training.Checkpointer: the ways in which background saves end, retention, and
+several Checkpointers of one run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def steps_of(run: training.Checkpointer) -> list[int]:
 
 
 class Gate:
-    """A checkpointable whose writing waits, or fails, as the test says."""
+    """A checkpointable whose write waits or fails, as the test chooses."""
 
     def __init__(self) -> None:
         self.has_begun = threading.Event()
@@ -66,7 +66,7 @@ class Gate:
 def begin(
     run: training.Checkpointer, step: int, **options: Any
 ) -> tuple[Any, Gate]:
-    """A save that goes on until its gate is opened."""
+    """Begins a save that runs until its gate is opened; returns both."""
     gate = Gate()
     response = run.save_checkpointables_async(
         step, {"state": tree(step), "gate": gate}, force=True, **options
@@ -116,7 +116,7 @@ def test_a_failure_is_raised_by_result(tmp_path: Path) -> None:
             with pytest.raises(OSError, match="no space left"):
                 response.result()
         assert response.state == "failed"
-        # Somebody has been told: nothing more is raised.
+        # The error was already reported, so later calls do not raise it.
         assert steps_of(run) == [1]
         run.save(3, tree(3))
         assert names(tmp_path) == ["1", "3"]
@@ -167,7 +167,7 @@ def test_steps_that_a_failed_save_would_have_replaced_stay(
 def test_one_save_at_a_time(tmp_path: Path) -> None:
     with training.Checkpointer(tmp_path) as run:
         _, gate = begin(run, 1)
-        # The policy skips steps while a save goes on.
+        # The policy skips steps while a save is running.
         assert not run.should_save(2) and run.save(2, tree(2)) is False
         assert run.save_async(2, tree(2)) is None
         timer = threading.Timer(0.05, gate.may_go_on.set)
@@ -270,7 +270,7 @@ def test_what_a_dead_process_was_removing_is_removed(tmp_path: Path) -> None:
     ) as run:
         assert steps_of(run) == [1, 2]
         run.save(3, tree(3))
-    # A step that waits for somebody else stays.
+    # A step in the trash that another program has put there stays.
     assert names(tmp_path) == [trash.TRASH_NAME, "3"]
     assert names(tmp_path / trash.TRASH_NAME) == ["7.0123"]
 
@@ -352,7 +352,7 @@ def test_cleaning_up_leaves_a_save_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_thousand_steps(tmp_path: Path) -> None:
-    """Only the names are read."""
+    """Opening a run of a thousand steps reads only their names."""
     for step in range(1000):
         (tmp_path / str(step)).mkdir()
     reads: list[Any] = []
@@ -371,7 +371,8 @@ def test_a_thousand_steps(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_corpus(tmp_path: Path) -> None:
-    """Every step that Orbax's own wrote is there and gives its values."""
+    """Every step that Orbax's Checkpointer wrote is found, and restores its
+    values."""
     jax = pytest.importorskip("jax")
     pytest.importorskip("ml_dtypes")
     import replay_cases

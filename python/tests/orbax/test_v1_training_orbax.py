@@ -1,5 +1,5 @@
-"""holdfast's training.Checkpointer beside Orbax's own: programs that see the
-same with both, and runs that one begins and the other goes on with."""
+"""Compares holdfast's training.Checkpointer with Orbax's: programs see the same
+with both, and each continues the runs of the other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def check_state(state: Any, step: int) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("first", ["orbax", "holdfast"])
 def test_a_run_goes_on_with_the_other(first: str, tmp_path: Path) -> None:
-    """20 steps, of which each package makes every other few, pruned."""
+    """The packages take turns, every five steps, in a run of 20 steps with
+    pruning."""
     packages = [orbax.v1, ours] if first == "orbax" else [ours, orbax.v1]
     root = tmp_path / "run"
     for begin in range(0, 20, 5):

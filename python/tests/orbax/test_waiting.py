@@ -70,8 +70,9 @@ def test_other_names(tmp_path: Path) -> None:
 
 
 def test_iterator(tmp_path: Path) -> None:
-    """Every step of another thread is seen once, in order."""
-    (tmp_path / "_SNAPSHOTS" / "7").mkdir(parents=True)  # left by others
+    """The iterator returns each step that another thread saves once, in
+    order."""
+    (tmp_path / "_SNAPSHOTS" / "7").mkdir(parents=True)  # of another program
     seen = []
     go_on = threading.Semaphore()
 

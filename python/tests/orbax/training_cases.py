@@ -1,5 +1,5 @@
 """Programs with v1's `training.Checkpointer` and `delete`, for real Orbax and
-holdfast alike: each notes what it sees, and both must have seen the same."""
+for holdfast. Each notes what it sees, which must be the same with both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Notes:
-    """Notes of what a program has seen."""
+    """Collects notes of what a program sees."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -24,7 +24,8 @@ class Notes:
         self.lines.append((what, plain(value)))
 
     def attempt(self, what: str, call: Callable[[], Any]) -> None:
-        """Notes what a call gives, or the class and bases of its error."""
+        """Makes a call; notes its result, or the class and bases of its
+        error."""
         try:
             value = call()
         except Exception as error:
@@ -34,7 +35,7 @@ class Notes:
         self.see(what, value)
 
     def disk(self, run: Any, what: str = "disk") -> None:
-        """Notes the names in a run's directory, when it has come to rest."""
+        """Waits for the run's saves; notes the names in its directory."""
         run.wait()
         names = os.listdir(run.directory)
         self.see(what, sorted(n for n in names if not n.startswith(".")))
@@ -53,7 +54,8 @@ _BUILT_IN = {
 
 
 def plain(value: Any) -> Any:
-    """A value that can be compared, whichever package it comes from."""
+    """Returns a value that can be compared, whichever package it comes
+    from."""
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.tolist()]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The arguments that handlers of single types are called with."""
+"""The arguments with which tests call the handlers of single types."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ jax = pytest.importorskip("jax")
 ROWS = np.arange(24.0).reshape(4, 6)
 
 
-# name -> (makes a handler of a package, values, makes save args, makes restore
-# args, options of ParamInfo)
+# Name -> (function that makes a package's handler, values, function that makes
+# save args, function that makes restore args, options of ParamInfo).
 Make = Callable[[Any], Any]
 CASES: dict[str, tuple[Make, dict[str, Any], Make, Make, dict[str, Any]]] = {
     "numpy": (

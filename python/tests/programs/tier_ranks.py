@@ -1,4 +1,4 @@
-"""One rank of torch.distributed: what test_tier_ranks.py runs.
+"""One rank of torch.distributed, which test_tier_ranks.py runs.
 
 usage: tier_ranks.py RANK SIZE PORT SCENARIO FOLDER
 """
@@ -31,7 +31,8 @@ def numbers(name: str, step: int, *shape: int) -> np.ndarray[Any, Any]:
 
 
 def state(step: int) -> dict[str, Any]:
-    """The same on all ranks, but for the part of `spread` that each has."""
+    """Returns a state that is equal on all ranks, except for each rank's part
+    of `spread`."""
     mesh = init_device_mesh("cpu", (SIZE,))
     spread = torch.from_numpy(numbers("spread", step, 19, 40))
     half = torch.from_numpy(numbers("half", step, 300, 50)).to(torch.bfloat16)
@@ -48,7 +49,7 @@ def state(step: int) -> dict[str, Any]:
 
 
 def own_state(step: int) -> dict[str, Any]:
-    """The state that a rank has for itself, as those of Megatron have."""
+    """Returns a state that differs between ranks, as Megatron's do."""
     shape = (RANK + 2, 300)
     return {"w": torch.from_numpy(numbers("own", step, *shape)), "rank": RANK}
 
@@ -66,7 +67,7 @@ def check_own_file(tiers: Any, step: int) -> None:
 
 
 def check(got: dict[str, Any], step: int) -> None:
-    """Bit for bit."""
+    """Checks that a restored state is that of `step`, bit for bit."""
     wanted = state(step)
     assert got.keys() == wanted.keys()
     for name in ("spread", "copied"):
@@ -100,7 +101,7 @@ def manager(folder: Path, *, of_torch: bool = False, **more: Any) -> Any:
 
 
 def save(folder: Path) -> None:
-    """Steps 1 to 3, and one rank dies when step 4 is saved."""
+    """Saves steps 1 to 3; one rank dies during the save of step 4."""
     tiers = manager(folder)
     try:
         tiers.restore()
@@ -109,7 +110,7 @@ def save(folder: Path) -> None:
     for step in (1, 2, 3):
         tree = state(step)
         assert tiers.save(step, tree, files=own_files(step))
-        # The next work of a training loop.
+        # Overwrites the state, as the next training step does.
         tree["plain"] += 1
         tree["half"] += 1
         tree["spread"].to_local().add_(1)
@@ -123,7 +124,7 @@ def save(folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     store = dist.distributed_c10d._get_default_store()
     if RANK == 3:
-        # It comes late, when the others have given up already.
+        # Rank 3 is late: the other ranks have given up already.
         store.wait(["failed 0", "failed 1"])
     assert tiers.save(4, tree)
     try:
@@ -140,7 +141,7 @@ def save(folder: Path) -> None:
 
 
 def restore(folder: Path) -> None:
-    """With an empty directory in place of the lost rank's."""
+    """Restores; the lost rank has an empty directory."""
     with manager(folder) as tiers:
         check(tiers.restore(state(0)), 3)
         assert tiers.restored is not None
@@ -148,13 +149,13 @@ def restore(folder: Path) -> None:
         assert tiers.restored.source == "parity"
         assert tiers.restored.rebuilt_ranks == [VICTIM]
         check_own_file(tiers, 3)
-        # It has been made again.
+        # The restore has written the lost files again.
         check(tiers.restore(state(0), 3), 3)
         assert tiers.restored.source == "local"
 
 
 def fewer(folder: Path) -> None:
-    """On other ranks than those of the save."""
+    """Restores on another number of ranks."""
     with manager(folder) as tiers:
         check(tiers.restore(state(0)), 3)
         assert tiers.restored is not None
@@ -165,7 +166,8 @@ def fewer(folder: Path) -> None:
 
 
 def faults(folder: Path) -> None:
-    """Only one rank has what cannot be saved, or does not fit."""
+    """Saves and restores with a value, on only one rank, that cannot be saved
+    or does not fit."""
     with manager(folder) as tiers:
         assert tiers.save(1, state(1))
         tree: dict[str, Any] = state(3)
@@ -199,7 +201,8 @@ def faults(folder: Path) -> None:
 
 
 def replicas(folder: Path) -> None:
-    """One rank's copy differs by a bit; it is named, and nothing is saved."""
+    """Saves when one rank's copy differs by a bit: the error names the rank,
+    and nothing is saved."""
     with manager(folder, check_replicas=True, fingerprints=True) as tiers:
         assert tiers.save(1, state(1))
         tiers.wait()
@@ -227,7 +230,8 @@ def replicas(folder: Path) -> None:
 
 
 def training(folder: Path) -> None:
-    """Models in place: of DDP, which all have, and of FSDP2, in parts."""
+    """Restores models in place: a DDP model, which is complete on all ranks,
+    and an FSDP2 model, which is sharded."""
     from torch.distributed.fsdp import fully_shard
 
     def make(is_spread: bool, seed: int) -> tuple[Any, Any]:

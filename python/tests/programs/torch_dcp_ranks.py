@@ -1,4 +1,4 @@
-"""One rank of torch.distributed.checkpoint: what test_torch_dcp_ranks.py runs.
+"""One rank of torch.distributed, which test_torch_dcp_ranks.py runs.
 
 usage: torch_dcp_ranks.py RANK SIZE PORT SCENARIO FOLDER
 """
@@ -50,7 +50,7 @@ DTYPES = {
 
 
 def values(name: str) -> Any:
-    """The values of the tensor `name`, on all ranks."""
+    """Returns the complete values of the tensor `name`."""
     shape = SHAPES[name]
     count = torch.Size(shape).numel()
     base = torch.arange(count).reshape(shape)
@@ -131,9 +131,9 @@ def load_all(folder: Path) -> None:
 
 
 def trained(kind: str, seed: int) -> tuple[Any, Any]:
-    """A model and its optimizer, which has state."""
+    """Returns a model and its optimizer after a training step."""
     model = model_of(kind, seed)
-    # Tensors on different meshes are not for one fused step.
+    # A fused step does not support tensors on different meshes.
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
     torch.manual_seed(3)
     model(torch.randn(4, 6)).square().sum().backward()
@@ -191,7 +191,7 @@ def load_models(folder: Path) -> None:
 
 
 def save_async(folder: Path) -> None:
-    """Saves the tensors' values at the call, whatever is done to them then."""
+    """Saves asynchronously: later changes of the tensors have no effect."""
     layout = layouts()["fsdp"]
     tree = state(layout)
     response = dcp.async_save(
@@ -208,7 +208,7 @@ def save_async(folder: Path) -> None:
 
 
 def cached_plans(folder: Path) -> None:
-    """A planner that sends only the plans that have changed."""
+    """Saves with a planner that sends only the plans that have changed."""
     parameters = inspect.signature(DefaultSavePlanner).parameters
     if "enable_plan_caching" not in parameters:
         return  # an older torch
@@ -222,7 +222,7 @@ def cached_plans(folder: Path) -> None:
         dcp.save(
             tree,
             checkpoint_id=path,
-            # The last of another writer.
+            # The last save has another writer.
             storage_writer=writer if i < 3 else StorageWriter(),
             planner=DefaultSavePlanner(enable_plan_caching=True),
         )
@@ -283,7 +283,7 @@ def faults(folder: Path) -> None:
     got = state(layout, empty=True)
     dcp.load(got, storage_reader=StorageReader(path))
     check(got, layout, "after a save that failed")
-    # The same writer again, which clears what it had left.
+    # The same writer saves again, and removes what it had left.
     dcp.save(state(layout), storage_writer=writer)
     dist.barrier()
     if RANK == 0:
@@ -297,11 +297,11 @@ def faults(folder: Path) -> None:
 
 
 def damaged(folder: Path) -> None:
-    """Each rank names what it could not read."""
+    """Loads a damaged checkpoint: each rank names what it could not read."""
     path = folder / "damaged"
     layout = layouts()["fsdp"]
     if RANK == 0:
-        # Uncompressed, so that every byte counts.
+        # Without compression, every byte of the file matters.
         holdfast.save(
             path, {"w": torch.ones(64, 64)}, group=None, compression=None
         )
@@ -316,7 +316,7 @@ def damaged(folder: Path) -> None:
 
 
 def killed(folder: Path) -> None:
-    """The last rank dies when it is to write, over an older checkpoint."""
+    """Overwrites a checkpoint; the last rank dies before it writes."""
     path = folder / "killed"
     layout = layouts()["fsdp"]
     dcp.save(state(layout), storage_writer=StorageWriter(path))

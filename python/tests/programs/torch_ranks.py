@@ -1,4 +1,4 @@
-"""One rank of torch.distributed: what test_torch_ranks.py runs.
+"""One rank of torch.distributed, which test_torch_ranks.py runs.
 
 usage: torch_ranks.py RANK SIZE PORT SCENARIO FOLDER
 """
@@ -40,7 +40,7 @@ DTYPES = {
 
 
 def values(name: str) -> Any:
-    """The values of the tensor `name`, on all ranks."""
+    """Returns the complete values of the tensor `name`."""
     shape = SHAPES[name]
     count = torch.Size(shape).numel()
     return torch.arange(count).reshape(shape).to(DTYPES[name])
@@ -53,7 +53,7 @@ def on(name: str, layout: tuple[Any, Any], whole: Any) -> Any:
 
 
 def spread_tree(layout: tuple[Any, Any], blank: bool = False) -> dict[str, Any]:
-    """DTensors in one layout, and what only rank 0 writes."""
+    """Returns DTensors in one layout, and leaves that only rank 0 writes."""
     tensors = {
         name: on(
             name,
@@ -83,7 +83,7 @@ def check(got: dict[str, Any], layout_name: str) -> None:
 
 
 def save_all(folder: Path) -> None:
-    """A checkpoint a layout, and one a way to make a model."""
+    """Saves a checkpoint for each layout, and one for each kind of model."""
     for name, layout in layouts().items():
         path = folder / "trees" / f"{SIZE}-{name}"
         stats = holdfast.save(path, spread_tree(layout))
@@ -92,7 +92,7 @@ def save_all(folder: Path) -> None:
 
 
 def load_all(folder: Path) -> None:
-    """All of them, of any number of ranks, in all layouts."""
+    """Loads all checkpoints, whatever their number of ranks, in all layouts."""
     for path in sorted((folder / "trees").iterdir()):
         for name, layout in layouts().items():
             got = holdfast.load(path, spread_tree(layout, blank=True))
@@ -109,7 +109,8 @@ def save_and_load(folder: Path) -> None:
 
 
 def background(path: Path) -> None:
-    """Snapshots, two saves at once, and progress on one rank."""
+    """Makes two background saves at once; checks snapshots, and progress on one
+    rank."""
     tree = spread_tree(layouts()["fsdp"])
     said: list[str] = []
 
@@ -152,7 +153,7 @@ def formats(folder: Path) -> None:
 
 
 def alone(folder: Path) -> None:
-    """Plain tensors and subgroups: nobody waits who is not asked."""
+    """Saves plain tensors, and with subgroups: no other rank has to wait."""
     if RANK == 0:
         holdfast.save(folder / "rank0", {"w": torch.ones(3)})
         assert holdfast.load(folder / "rank0")["w"].tolist() == [1, 1, 1]
@@ -179,7 +180,7 @@ def save_models(folder: Path) -> None:
             for tensor in state.values()
             for placement in getattr(tensor, "placements", ())
         }
-        # The name says what is tested.
+        # Makes sure that the model has the placements that the test is about.
         assert "Shard" in placements
         is_strided = kind == "both" and SIZE == 4
         assert ("_StridedShard" in placements) == is_strided
@@ -210,7 +211,7 @@ def raising(kind: type[BaseException], *words: str) -> Iterator[None]:
 
 
 def absent(folder: Path) -> None:
-    """A rank that never comes, and the save after it."""
+    """Saves while one rank is missing; the next save succeeds."""
     tree = spread_tree(layouts()["fsdp"])
     path = folder / "absent"
     if RANK != 1:
@@ -218,7 +219,7 @@ def absent(folder: Path) -> None:
             holdfast.save(path, tree, timeout=1.0)
         assert not path.exists()
     dist.barrier()
-    if RANK == 1:  # it comes when the others have left
+    if RANK == 1:  # calls save when the others have given up
         with raising(errors.DeadlineExceededError, "rank 1"):
             holdfast.save(path, tree, timeout=1.0)
     dist.barrier()
@@ -227,7 +228,7 @@ def absent(folder: Path) -> None:
 
 
 def different(folder: Path) -> None:
-    """Trees that are not alike: an error on all ranks, which names one."""
+    """Saves different trees: all ranks get an error that names a rank."""
     path = folder / "different"
     odd = SIZE - 1
 
@@ -272,7 +273,8 @@ def faults(folder: Path) -> None:
 
 
 def replicas(folder: Path) -> None:
-    """The rank with another bit in its copy is named, and nothing written."""
+    """Saves when one rank's copy differs by a bit: the error names the rank,
+    and nothing is written."""
     odd = SIZE - 1
     for name in ("replicated", "hsdp"):
         tree = spread_tree(layouts()[name])
@@ -311,7 +313,7 @@ def replicas(folder: Path) -> None:
 
 
 class DyingTransport:
-    """Kills its process in the middle of a save: at its n-th message."""
+    """Kills its process at its n-th message, in the middle of a save."""
 
     def __init__(self, inner: Any, sends_left: int) -> None:
         self._inner = inner
@@ -333,7 +335,7 @@ class DyingTransport:
 
 
 def killed(folder: Path, sends_left: str) -> None:
-    """The last rank dies in a save over an older checkpoint."""
+    """Overwrites a checkpoint; the last rank dies during the save."""
     path = folder / "killed"
     whole = holdfast.process_group("torch")
     assert whole is not None
@@ -358,7 +360,7 @@ def killed(folder: Path, sends_left: str) -> None:
 
 
 class PrefixedTransport:
-    """Another group over the same store."""
+    """Carries the messages of another group over the same store."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""One rank of torch.distributed: what test_torch_state.py runs.
+"""One rank of torch.distributed, which test_torch_state.py runs.
 
 usage: torch_state_ranks.py RANK SIZE PORT SCENARIO FOLDER
 """
@@ -44,7 +44,8 @@ def whole(tensor: Any) -> Any:
 
 
 def contents(model: Any, optimizer: Any) -> dict[str, Any]:
-    """Collective."""
+    """Returns the complete state of a model and its optimizer. All ranks must
+    call it."""
     states = optimizer.state_dict()["state"]
     return {
         "model": {k: whole(v) for k, v in model.state_dict().items()},
@@ -74,7 +75,7 @@ def restore(folder: Path) -> None:
     moment = next(iter(optimizer.state.values()))["exp_avg"]
     assert isinstance(moment, DTensor)
     step(model, optimizer)
-    # On meta, as large models begin.
+    # Large models are first made on the meta device.
     empty = make(2, device="meta")
     ht.restore(folder / "c", model=empty)
     for name, value in empty.state_dict().items():

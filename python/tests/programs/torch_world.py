@@ -1,4 +1,4 @@
-"""A rank of torch.distributed: its layouts, its models, the group of all ranks.
+"""Layouts, models and the default group of the torch.distributed ranks.
 
 The first arguments of each program that imports this are RANK SIZE PORT.
 """
@@ -23,7 +23,7 @@ MODELS = ["fsdp", "tp", "both"]
 
 
 def layouts() -> dict[str, Any]:
-    """Meshes of all ranks and placements on them, by name."""
+    """Returns {name: (mesh of all ranks, placements)}."""
     line = init_device_mesh("cpu", (SIZE,))
     square = init_device_mesh("cpu", (2, SIZE // 2))
     return {
@@ -37,7 +37,7 @@ def layouts() -> dict[str, Any]:
 
 
 def fitting(name: str, placements: list[Any]) -> list[Any]:
-    """The placements, with axes that the tensor `name` has."""
+    """Returns the placements, changed to axes that the tensor `name` has."""
     rank = len(SHAPES[name])
     return [
         Shard(p.dim % rank) if isinstance(p, Shard) else p for p in placements
@@ -45,7 +45,7 @@ def fitting(name: str, placements: list[Any]) -> list[Any]:
 
 
 def model_of(kind: str, seed: int) -> Any:
-    """FSDP2, tensor parallel, or both."""
+    """Returns a model with FSDP2, tensor parallelism, or both."""
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
@@ -71,7 +71,7 @@ def model_of(kind: str, seed: int) -> Any:
 
 @contextmanager
 def in_group() -> Iterator[None]:
-    """The group of all ranks, which ends as it should."""
+    """Makes the group of all ranks, and destroys it at the end."""
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
@@ -84,13 +84,13 @@ def in_group() -> Iterator[None]:
 
 
 def leave() -> None:
-    """Ends the process where the connections of gloo are broken."""
+    """Ends the process at once, because gloo's connections are broken."""
     sys.stdout.flush()
     os._exit(0)
 
 
 def leave_together(ranks: set[int]) -> None:
-    """Rank 0 has torch's store, so it goes last."""
+    """Ends the process at once; rank 0, which has torch's store, ends last."""
     store = dist.distributed_c10d._get_default_store()
     store.set(f"done {RANK}", "")
     if RANK == 0:

@@ -1,4 +1,4 @@
-// What the snippets of README.md speak of.
+// Declares what the snippets of README.md use.
 #include <iostream>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What the snippets of doc/c.md speak of.
+// Declares what the snippets of doc/c.md use.
 #include <holdfast/c/holdfast.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-// What the snippets of doc/managers.md speak of.
+// Declares what the snippets of doc/managers.md use.
 #include <holdfast/holdfast.h>
 #include <holdfast/orbax/orbax.h>
 

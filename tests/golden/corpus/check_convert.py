@@ -4,11 +4,11 @@
 usage: check_convert.py HOLDFAST TARBALL [--case PATTERN] [--jobs N]
                         [--mpiexec COMMAND] [--keep DIR]
 
-TARBALL is as for check_digests.py. Each checkpoint is converted with options
-that its name chooses, in little memory; every leaf must keep its name, kind,
-dtype, shape and value, and the target must verify. With --mpiexec (such as
-"mpirun -n 3") each conversion is split over processes. Exit status 1 when
-something differs. Python's standard library only.
+TARBALL is the one that check_digests.py uses. Each checkpoint is converted in
+little memory, with options that depend on its name. Every leaf must keep its
+name, kind, dtype, shape and value, and the target must verify. With --mpiexec
+(such as "mpirun -n 3") several processes share each conversion. Exit status 1
+when something differs. Needs only Python's standard library.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import zlib
 
 import corpus_runs
 
-# Checkpoints that holdfast refuses to convert, with a part of its words.
+# Checkpoints that holdfast refuses to convert, with a part of the message.
 REFUSED = {
     "legacy_0523_zero_size": "Cannot save arrays with zero size",
     "legacy_053_aggregate_rich": "holds bytes, which only old formats can",
@@ -36,7 +36,7 @@ CHOICES = (
 
 
 def options_of(case):
-    """Some of each choice, the same ones for the same name."""
+    """Returns an option from each choice, always the same for a name."""
     seed = zlib.crc32(case.encode())
     chosen = []
     for choice in CHOICES:
@@ -48,7 +48,7 @@ def options_of(case):
 
 
 class Case(corpus_runs.Case):
-    """Converts one checkpoint, and counts its leaves."""
+    """Converts a checkpoint; `count` is the number of its leaves."""
 
     def __init__(self, args, source, name, target):
         super().__init__(args, source, name)
@@ -57,7 +57,7 @@ class Case(corpus_runs.Case):
     def convert(self):
         _, wanted, why = self.digest(self.source)
         if why is not None:
-            return  # nobody can read it; check_digests.py says who should
+            return  # not readable; check_digests.py knows which ones must be
         options = options_of(self.name)
         launcher = shlex.split(self.args.mpiexec)
         done = self.run("convert", "--json", *options, self.source,

@@ -4,8 +4,8 @@
 usage: check_digests.py HOLDFAST TARBALL [--case PATTERN] [--jobs N]
 
 TARBALL unpacks to open/CASE/{ckpt,expected.json}; README.md describes it.
-Every leaf of every item is compared; every mismatch is a line. Exit status 1
-when there is one. Python's standard library only.
+Compares every leaf of every item and prints a line for each mismatch. Exit
+status 1 when there is one. Needs only Python's standard library.
 """
 
 import argparse
@@ -77,7 +77,7 @@ class Checker:
             self.fail(path, f"digest: exit {status}: {stderr.strip()}")
             return
         if item["type"] == "json" and len(parsed["leaves"]) == 1:
-            # A JSON item is one value without a parameter name.
+            # A JSON item is a single value, without a parameter name.
             wanted[0]["name"] = parsed["leaves"][0]["name"]
         self.compare_leaves(path, wanted, parsed["leaves"])
         status, parsed, stderr = self.run("verify", "--json", path)
@@ -136,7 +136,7 @@ class Checker:
 
 
 def expected_leaves(item, case_dir):
-    """The rows that `digest` should print for `item`."""
+    """Returns the rows that `digest` should print for `item`."""
     if item["type"] == "json":
         text = (case_dir / item["path"] / item["file"]).read_bytes()
         return [{"name": "", "kinds": {"json"},
@@ -152,7 +152,7 @@ def expected_leaf(leaf):
         row.update(kinds={"array"}, dtype=leaf["dtype"], shape=leaf["shape"],
                    sha256=leaf["sha256"])
     elif kind == "scalar":
-        # A 0-d numpy array is stored exactly as a scalar is.
+        # A 0-d numpy array is stored exactly like a scalar.
         kinds = {"scalar"}
         if leaf["value_type"] != "scalar":
             kinds.add("array")
@@ -177,7 +177,7 @@ def expected_leaf(leaf):
 
 
 def compare_leaf(want, got):
-    """The difference between the two rows, or None."""
+    """Returns the difference between the two rows, or None."""
     if got["kind"] not in want["kinds"]:
         return f"kind {got['kind']!r}, want {sorted(want['kinds'])}"
     for field in ("key", "dtype", "shape", "sha256"):
@@ -190,7 +190,7 @@ def compare_leaf(want, got):
 
 
 def same_value(want, got, dtype):
-    """Equal literals; floats to the precision of their dtype."""
+    """Whether two values are equal, within the precision of a float dtype."""
     if isinstance(want, list):
         return (isinstance(got, list) and len(got) == len(want) and
                 all(same_value(w, g, dtype) for w, g in zip(want, got)))

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Converts checkpoints of the real tools to every format and back.
+"""Converts checkpoints that Orbax and Megatron wrote to every format and back.
 
 usage: check_formats.py HOLDFAST TARBALL... [--case PATTERN] [--to FORMAT...]
                         [--jobs N] [--sample N] [--keep DIR]
 
-A TARBALL is of Orbax's checkpoints (as for check_digests.py) or of Megatron's
+A TARBALL has checkpoints of Orbax (see check_digests.py) or of Megatron
 (tests/golden/megatron). Each checkpoint is converted to each format in little
-memory, and from there back to the format that it had (Orbax's where nothing
-writes it). Every leaf must keep its name, key, kind, dtype, shape and value:
-`holdfast digest --json` of all three must be equal. --sample N: N formats a
-checkpoint, chosen by its name. Exit status 1 when something differs. Python's
-standard library only.
+memory, and from there back to its original format, or to Orbax's if holdfast
+does not write that format. Every leaf must keep its name, key, kind, dtype,
+shape and value: `holdfast digest --json` of all three must be equal. --sample N
+tries only N formats for each checkpoint, which depend on its name. Exit status
+1 when something differs. Needs only Python's standard library.
 """
 
 import argparse
@@ -23,15 +23,16 @@ import corpus_runs
 
 FORMATS = ("orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp",
            "torch-dist", "npz")
-# Formats that are one file, and how its name ends.
+# Formats of a single file, and the ending of its name.
 FILES = {"safetensors": ".safetensors", "npz": ".npz"}
-# Checkpoints that holdfast refuses to convert, whatever the target: with a part
-# of its words.
+# Checkpoints that holdfast refuses to convert to any format, with a part of the
+# message.
 REFUSED = {
     "mgr_composite": ("neither a tree nor JSON",
                       "TypeHandler", "no reader"),
 }
-# Orbax to Orbax without rules keeps to what Orbax itself can store.
+# Conversions from Orbax to Orbax that are refused because Orbax itself cannot
+# store the values.
 REFUSED_TO_ORBAX = {
     "legacy_0523_zero_size": "Cannot save arrays with zero size",
     "legacy_053_aggregate_rich": "holds bytes, which only old formats can",
@@ -39,7 +40,8 @@ REFUSED_TO_ORBAX = {
 
 
 class Case(corpus_runs.Case):
-    """Converts one checkpoint there and back, and counts the ways."""
+    """Converts a checkpoint to other formats and back; `count` is the number
+    of formats."""
 
     fields = ("key", *corpus_runs.Case.fields)
 
@@ -58,7 +60,7 @@ class Case(corpus_runs.Case):
     def convert_all(self, scratch):
         source_format, wanted, why = self.digest(self.source)
         if why is not None:
-            return  # nobody can read it; check_digests.py says who should
+            return  # not readable; check_digests.py knows which ones must be
         back = source_format if source_format in FORMATS else "orbax"
         for new_format in self.formats:
             there = str(scratch / new_format) + FILES.get(new_format, "")
@@ -86,7 +88,7 @@ class Case(corpus_runs.Case):
 
 
 def chosen(name, formats, count):
-    """`count` of the formats, the same ones for the same name."""
+    """Returns `count` of the formats, always the same for a name."""
     first = zlib.crc32(name.encode()) % len(formats)
     turned = formats[first:] + formats[:first]
     return turned[:count] if count else formats

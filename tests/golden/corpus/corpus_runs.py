@@ -1,4 +1,4 @@
-"""Checkpoints of the corpora, the command on them, and the report on all."""
+"""Shared code of the corpora's checks: cases, and the report on all cases."""
 
 import concurrent.futures
 import fnmatch
@@ -13,7 +13,7 @@ import tarfile
 class Case:
     """A checkpoint that is converted; `lines` are its problems.
 
-    `convert()` is a check's own; `count` is what it counts.
+    Each check defines its own `convert()`, and what `count` counts.
     """
 
     fields = ("name", "kind", "dtype", "shape", "sha256", "prng_impl")
@@ -31,7 +31,7 @@ class Case:
                               timeout=300)
 
     def digest(self, path):
-        """(format, {name: fields}, None) or (None, None, why not)."""
+        """Returns (format, {name: fields}, None) or (None, None, error)."""
         done = self.run("digest", "--json", path)
         if done.returncode != 0:
             return None, None, done.stderr.strip()
@@ -61,7 +61,8 @@ def difference(wanted, got):
 
 
 def sources(root, pattern):
-    """(path, name) of each checkpoint below `root`, Orbax's or Megatron's."""
+    """Yields (path, name) for each Orbax or Megatron checkpoint below
+    `root`."""
     for case in sorted(root.iterdir()):
         expected = case / "expected.json"
         if not expected.exists() or not fnmatch.fnmatch(case.name, pattern):
@@ -77,7 +78,7 @@ def sources(root, pattern):
 
 
 def unpacked(tarball, folder):
-    """Where the cases of a tarball lie below `folder`."""
+    """Unpacks a tarball into `folder`; returns the directory of its cases."""
     with tarfile.open(tarball) as tar:
         tar.extractall(folder)
     return folder / "open"
@@ -91,7 +92,7 @@ def add_arguments(parser):
 
 
 def check_all(cases, jobs, counted):
-    """Prints the problems of all cases and ends the program."""
+    """Checks all cases, prints their problems, and ends the program."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         done = list(pool.map(Case.check, cases))
     lines = [line for case in done for line in case.lines]

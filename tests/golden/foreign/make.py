@@ -1,9 +1,9 @@
 """Writes the golden files beside this script with the real libraries.
 
-usage: make.py          (numpy, ml_dtypes, torch and safetensors installed)
+usage: make.py          (needs numpy, ml_dtypes, torch and safetensors)
 
-Values: element i of a tensor has the bytes (7 * i + 3) % 251 one after the
-other, whatever its dtype; bools are i % 2.
+Byte i of a tensor is (7 * i + 3) % 251, whatever the dtype; element i of a
+bool tensor is i % 2.
 """
 
 import pathlib

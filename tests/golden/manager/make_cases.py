@@ -1,4 +1,4 @@
-"""Writes policies.json and names.json: answers of the real Orbax."""
+"""Writes policies.json and names.json, which record what Orbax does."""
 
 import datetime
 import json
@@ -23,7 +23,7 @@ SAVE_COUNT = 250
 
 
 def info(row):
-    """The real Orbax's record of `[step, microseconds, metric or None]`."""
+    """Returns Orbax's record for `[step, microseconds, metric or None]`."""
     step, time_us, metric = row
     return checkpoint_info.CheckpointInfo(
         step=step,
@@ -33,7 +33,8 @@ def info(row):
 
 
 def random_history(rng):
-    """Steps that grow, times that mostly do, metrics that repeat."""
+    """Returns rows in which steps grow, times mostly grow, and metrics
+    repeat."""
     rows = []
     step = rng.choice([0, 0, 1, 7, 100])
     time_us = NOW_US - rng.choice([10, 3600, 90_000]) * 1_000_000
@@ -46,12 +47,12 @@ def random_history(rng):
 
 
 def maybe(rng, values):
-    """One of them, or None."""
+    """Returns one of the values, or None."""
     return rng.choice([None, *values])
 
 
 def random_preservation(rng, depth=0):
-    """`[name, arguments]` of a random policy."""
+    """Returns `[name, arguments]` of a random policy."""
     steps = sorted(rng.sample(range(60), rng.randint(0, 12)))
     choices = [
         ["PreserveAll", {}],
@@ -91,7 +92,7 @@ def random_preservation(rng, depth=0):
 
 
 def preservation(policy):
-    """The real Orbax's policy of that description."""
+    """Returns the Orbax policy for `[name, arguments]`."""
     name, arguments = policy
     if name == "AnyPreservationPolicy":
         children = [preservation(child) for child in arguments["policies"]]
@@ -105,7 +106,7 @@ def preservation(policy):
 
 
 class FixedClock(datetime.datetime):
-    """`datetime.datetime` that does not move."""
+    """A `datetime.datetime` whose now() is always the same."""
 
     @classmethod
     def now(cls, tz=None):
@@ -114,7 +115,7 @@ class FixedClock(datetime.datetime):
 
 
 def preservation_cases(rng):
-    """Histories, policies and what is preserved."""
+    """Returns random histories and policies, with the steps that are kept."""
     cases = []
     preservation_policy.datetime.datetime = FixedClock
     for _ in range(PRESERVATION_COUNT):
@@ -135,7 +136,7 @@ def preservation_cases(rng):
 
 
 def random_save_policy(rng, depth=0):
-    """`[name, arguments]` of a random policy."""
+    """Returns `[name, arguments]` of a random policy."""
     steps = sorted(rng.sample(range(60), rng.randint(0, 12)))
     interval = {"interval": rng.choice([1, 2, 5, 7, 100])}
     seconds = {"minimum_interval_secs": maybe(rng, [0, 1, 30, 3600])}
@@ -154,7 +155,7 @@ def random_save_policy(rng, depth=0):
 
 
 def save_policy(policy):
-    """The real Orbax's policy of that description."""
+    """Returns the Orbax policy for `[name, arguments]`."""
     name, arguments = policy
     if name == "AnySavePolicy":
         children = [save_policy(child) for child in arguments["policies"]]
@@ -163,7 +164,8 @@ def save_policy(policy):
 
 
 def save_cases(rng):
-    """Histories, policies, a next step and whether it is saved."""
+    """Returns random histories, policies and next steps, with whether the step
+    is saved."""
     cases = []
     for _ in range(SAVE_COUNT):
         history = random_history(rng)
@@ -214,7 +216,7 @@ FORMATS = [
 
 
 def step_of(name):
-    """The number in a name, or None where Orbax refuses it."""
+    """Returns the step number in a name, or None if Orbax refuses the name."""
     try:
         return step_lib.step_from_checkpoint_name(name)
     except ValueError:
@@ -222,7 +224,7 @@ def step_of(name):
 
 
 def name_cases():
-    """The names that Orbax makes of NAMES."""
+    """Returns what Orbax makes of the names NAMES."""
     with tempfile.TemporaryDirectory() as root:
         base = epath.Path(root)
         for name in NAMES:
@@ -255,7 +257,7 @@ def name_cases():
 
 
 def write(name, value):
-    """One case a line."""
+    """Writes a JSON file with one case per line."""
     lists = {k: v for k, v in value.items() if isinstance(v, list)}
     rest = {k: v for k, v in value.items() if k not in lists}
     parts = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in rest.items()]

@@ -1,4 +1,5 @@
-"""Values of the corpus: its data, its typed JSON, and tensors of both kinds."""
+"""The corpus's values: its data, its typed JSON, and its tensors, which are
+torch tensors or numpy arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-# Carriers of the bits: numpy has no bfloat16 or float8 of its own.
+# The numpy types that hold the bits. numpy itself has no bfloat16 or float8.
 NUMPY = {
     "bool": "|b1",
     "uint8": "|u1",
@@ -104,7 +105,7 @@ def shard_data(entry: dict[str, Any], whole: Any) -> Any:
         slice(o, o + n)
         for o, n in zip(offset[lead:], entry["local_shape"], strict=True)
     )
-    # A shard that ends past the global tensor has zeros there.
+    # The part of a shard that is outside the global tensor is zero.
     part = np.zeros(entry["local_shape"], whole.dtype)
     found = whole[box]
     part[tuple(map(slice, found.shape))] = found
@@ -113,17 +114,21 @@ def shard_data(entry: dict[str, Any], whole: Any) -> Any:
 
 
 def normal_nans(bits: Any) -> Any:
-    """Megatron Core sends bfloat16 through float32, which drops payloads."""
+    """Returns bfloat16 bits with all NaNs alike.
+
+    Megatron Core converts bfloat16 to float32 and back, which loses the
+    payloads of NaNs.
+    """
     bits = bits.copy()
     bits[((bits & 0x7F80) == 0x7F80) & ((bits & 0x7F) != 0)] = 0x7FC0
     return bits
 
 
-# ---- tensors of the package's caller
+# ---- tensors that the caller passes
 
 
 class Arrays:
-    """torch tensors or numpy arrays, by dtype name and bits."""
+    """Makes torch tensors or numpy arrays from a dtype name and bits."""
 
     def __init__(self, kind: str) -> None:
         self.is_torch = kind == "torch"
@@ -154,7 +159,7 @@ class Arrays:
 
 
 def bits_of(value: Any) -> tuple[str, Any]:
-    """(dtype name, bits) of a tensor."""
+    """Returns (dtype name, bits) of a tensor."""
     if torch is not None and isinstance(value, torch.Tensor):
         name = str(value.dtype).removeprefix("torch.")
         value = value.detach().contiguous()
@@ -193,7 +198,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def encoded(value: Any) -> Any:
-    """A Python value as the corpus writes it."""
+    """Returns a Python value as the corpus's typed JSON."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -246,8 +251,10 @@ def with_hex(value: Any) -> dict[str, Any]:
 
 
 def same_without_torch(want: Any, got: Any) -> bool:
-    """Equal but that, where torch is not installed, a tensor is an ndarray and
-    a torch dtype its name.
+    """Whether two values are equal.
+
+    Without torch, an ndarray counts as equal to a tensor, and the name of a
+    dtype as equal to the torch dtype.
     """
     if want == got:
         return True
@@ -270,7 +277,7 @@ def same_without_torch(want: Any, got: Any) -> bool:
 
 
 def decoded(value: Any, arrays: Arrays) -> Any:
-    """The Python value of typed JSON."""
+    """Returns the Python value of typed JSON."""
     if isinstance(value, list):
         return [decoded(v, arrays) for v in value]
     if not isinstance(value, dict):

@@ -5,13 +5,14 @@
               [--arrays torch|numpy] [--ranks threads|processes] [--only TEXT]
 
 Every load case must give the recorded digests, objects, keys or error (class,
-text fragment, code); every unit case the recorded value or error; every
-recorded save the same files, byte for byte. The package has the layout of
-megatron.core.dist_checkpointing. The corpus describes itself: its entries are
-the constructors' arguments, its data a formula (below).
+part of the message, code). Every unit case must give the recorded value or
+error. Every recorded save must write the same files, byte for byte. The package
+has the layout of megatron.core.dist_checkpointing. The corpus needs no other
+description: its entries are the constructors' arguments, and its data follow
+from a formula (below).
 
-`--ranks threads` needs `save_ranks` and `load_ranks` in the package; processes
-are those of torch.distributed (gloo).
+`--ranks threads` needs `save_ranks` and `load_ranks` in the package. `--ranks
+processes` uses torch.distributed (gloo).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from corpus_values import (  # noqa: E402
 
 
 class Package:
-    """The modules of a package laid out as Megatron Core's."""
+    """The modules of a package that has the layout of Megatron Core."""
 
     def __init__(self, name: str, arrays: Arrays) -> None:
         def module(path: str) -> Any:
@@ -177,7 +178,7 @@ class Package:
 
 
 def world_group() -> Any:
-    """The group of all processes; None in one process."""
+    """Returns the group of all processes, or None if there is only one."""
     if torch is not None and torch.distributed.is_initialized():
         return torch.distributed.group.WORLD
     return None
@@ -196,10 +197,11 @@ def error_of(error: BaseException, ckpt: Path) -> dict[str, Any]:
 
 
 def error_differs(want: dict[str, Any], got: Any, checks_code: bool) -> str:
-    """Why the error is not the one recorded; "" when it is."""
+    """Returns how the error differs from the recorded one, or ""."""
     if not isinstance(got, dict) or got.get("status") != "error":
         return f"no error: {str(got)[:300]}"
-    # "CheckpointException(CheckpointingException)": torch's around Megatron's.
+    # "CheckpointException(CheckpointingException)" is torch's exception around
+    # Megatron's.
     names = want["class"].replace(")", "").split("(")
     if got["class"] not in names:
         return f"class {got['class']}: {got['message']}"
@@ -221,7 +223,7 @@ def error_differs(want: dict[str, Any], got: Any, checks_code: bool) -> str:
 
 
 class Warnings(logging.Handler):
-    """The messages that were logged as warnings."""
+    """Collects the messages that are logged as warnings."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -285,7 +287,7 @@ class Replay:
                     self.same_files(tag, want["files_left"], ckpt)
 
     def same_files(self, tag: str, want: list[str], ckpt: Path) -> None:
-        """The lock directories may be missing."""
+        """Checks the names of the files; lock directories may be missing."""
         got = files_of(ckpt) if ckpt.is_dir() else []
         kept = [name for name in want if ".sync/" not in name]
         self.same(
@@ -456,7 +458,7 @@ class Replay:
         for file in expected["files"]:
             if file.get("lock") or file["path"].split("/")[0] in foreign:
                 continue
-            # Objects of before 0.8 had other names.
+            # Before 0.8, objects had other names.
             if "sha256" in file:
                 want[file["path"]] = file["sha256"]
         got = {
@@ -489,7 +491,8 @@ class Replay:
         want: dict[str, str],
         got: dict[str, str],
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Where a bfloat16 NaN may keep its payload: both normalised."""
+        """Returns `want` and `got`, {file: sha256}. In tensors where Megatron
+        loses the payloads of bfloat16 NaNs, both are of NaNs made alike."""
         normal = {
             key
             for key, tensor in expected["tensors"].items()
@@ -532,7 +535,7 @@ class Replay:
         if want["status"] == "error":
             self.same_error("loads by rank", tag, want, got)
         elif got["status"] == "error":
-            # In the original a rank that fails leaves the others as they are.
+            # In Megatron Core, a rank that fails does not stop the others.
             has_failed = any(e["status"] == "error" for e in case["expect"])
             self.counts["loads by rank"] += 1
             if not has_failed or got["code"] != "RANK_FAILED":
@@ -587,7 +590,7 @@ def load_options(case: dict[str, Any]) -> dict[str, Any]:
 def outcome(
     case: dict[str, Any], rank: int, result: Any, ckpt: Path, normal: Any
 ) -> dict[str, Any]:
-    """The result of a rank's load, as the corpus writes it."""
+    """Returns the result of a rank's load as the corpus's typed JSON."""
     if isinstance(result, BaseException):
         return error_of(result, ckpt)
     got: dict[str, Any] = {"status": "ok"}
@@ -602,15 +605,16 @@ def outcome(
     return got
 
 
-# ---- ranks that are processes of torch.distributed
+# ---- ranks that are torch.distributed processes
 
 
 def in_processes(
     package: Any, work: dict[str, Any], world: int
 ) -> list[dict[str, Any]]:
-    """Does `work` on each of as many ranks; what each has to say.
+    """Does `work` on each of `world` ranks; returns the results by rank.
 
-    Only the package's name, kind of arrays and Python matter.
+    The processes get only the package's name and its kind of arrays, and run
+    in the same Python.
     """
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
@@ -642,7 +646,7 @@ def in_processes(
 
 
 def worker(scratch: Path, rank: int, world: int) -> None:
-    """One rank: does the work that the directory describes."""
+    """Does the work that the directory `scratch` describes, as one rank."""
     work = json.loads((scratch / "work.json").read_text())
     torch.distributed.init_process_group(
         "gloo",
@@ -659,7 +663,7 @@ def worker(scratch: Path, rank: int, world: int) -> None:
     (scratch / f"rank{rank}.tmp").write_text(json.dumps(got))
     os.rename(scratch / f"rank{rank}.tmp", scratch / f"rank{rank}.json")
     sys.stdout.flush()
-    # Not through the exit of torch.distributed: others may have failed.
+    # Skips the exit handlers of torch.distributed: other ranks may have failed.
     os._exit(0)
 
 
@@ -698,7 +702,7 @@ def saved_here(
 def save_state(
     package: Package, expected: dict[str, Any], rank: int
 ) -> dict[str, Any]:
-    """The arguments that a rank passed to the recorded save."""
+    """Returns the arguments that the rank passed to the recorded save."""
     tables = {k: global_data(t) for k, t in expected["tensors"].items()}
     recorded = expected["save"]
     common = {
@@ -838,7 +842,7 @@ def mutated(ckpt: Path, edits: list[Any], scratch: Path) -> Path:
 
 
 def unpacked(corpus: Path, scratch: Path) -> Path:
-    """The directory of cases."""
+    """Returns the directory of the cases, unpacked if necessary."""
     if corpus.is_dir():
         inner = corpus / "open"
         return inner if inner.is_dir() else corpus

@@ -5,11 +5,12 @@
 
 Made with jax 0.10.2 and orbax-checkpoint 0.12.8 on 16 CPU devices. Each case is
 a mesh, a partition spec, a shape, and Orbax's options about replicas. JAX says
-what each device holds, Orbax's get_replica_slices what it writes; or JAX
-refuses. `sharding` is the text that Orbax stores of the sharding.
+what each device holds (or refuses the case), and Orbax's get_replica_slices
+says what each device writes.
 
-In a case: `devices` are [device id, replica id, origin] in the mesh's order,
-`writes` are [device id, origin], all of the shape `write_shape`.
+`devices` has [device id, replica id, origin] in the mesh's order. `writes` has
+[device id, origin]; all these boxes have the shape `write_shape`. `sharding` is
+the string that Orbax stores for the sharding.
 """
 import argparse
 import json
@@ -39,7 +40,7 @@ def draw_mesh(rng):
     devices = jax.devices()[:math.prod(shape)]
     if rng.random() < 0.4:
         devices = rng.sample(jax.devices(), math.prod(shape))
-    # Explicit axes do not change what a device holds.
+    # Explicit axes, which some meshes have, do not change what a device holds.
     types = tuple(rng.choice(AXIS_TYPES) if rng.random() < 0.1 else
                   AxisType.Auto for _ in shape)
     return Mesh(np.array(devices).reshape(shape),
@@ -69,7 +70,7 @@ def draw_shape(rng, mesh, spec, rank):
         axes = entry if isinstance(entry, tuple) else [entry]
         parts = math.prod(mesh.shape.get(axis, 1) for axis in axes if axis)
         shape.append(parts * rng.choice([0] + [1, 2, 3, 4, 6, 8, 12] * 5))
-    if rng.random() < 0.1:  # uneven, where an axis cuts it
+    if rng.random() < 0.1:  # not divisible by the axes that cut it
         shape = [extent + 1 for extent in shape]
     return tuple(shape)
 
@@ -122,8 +123,8 @@ def draw_case(rng):
     try:
         sharding = NamedSharding(mesh, spec)
         sharding.devices_indices_map(shape)
-    except Exception as error:  # JAX has several
-        # Past the names, which say how JAX prints a mesh.
+    except Exception as error:  # JAX raises several classes
+        # Leaves out the beginning, which depends on how JAX prints a mesh.
         text = str(error)
         at = text.find("implies that")
         return case | {"error": text[at:] if at >= 0 else ""}

@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
-"""Writes casts.bin: what TensorStore makes of every cast.
+"""Writes casts.bin: the results of every cast in TensorStore.
 
     python3 make_casts.py [OUT] [--count N] [--seed S]
 
-Made with tensorstore 0.1.86, numpy 2.4.6 and ml_dtypes 0.6.0 on x86-64. numpy stands
-in where TensorStore has no type (uint2, uint4) or no cast (complex to bool).
+Made with tensorstore 0.1.86, numpy 2.4.6 and ml_dtypes 0.6.0 on x86-64. numpy's
+results are used where TensorStore has no type (uint2, uint4) or no cast
+(complex to bool).
 
 Format (little endian): "HFCASTS1", u32 number of sources, then for each source
     name, u32 element count, the elements, u32 number of targets,
     and for each target: name, the elements cast to it.
 A name is a u8 length and that many ASCII characters.
 
-Source patterns: bool 0 and 1; int2 ... uint4 all patterns and, as the upper bits
-are ignored, some with upper bits; float4 all 16; 8-bit types all 256; wider types
-specials, neighbours of powers of two, ties of the narrower types, and seeded
-random patterns.
+The sources have these bit patterns: bool 0 and 1; int2, uint2, int4 and uint4
+all values, some of them with upper bits, which are ignored; float4 all 16
+values; 8-bit types all 256. Wider types have special values, neighbors of
+powers of two, ties between values of narrower types, and seeded random
+patterns.
 
-The vector loops of both cast floats out of the range of uint32 differently in the
-body and in the tail of an array. The sources here are not contiguous, so scalar
-loops run, which give one answer.
+For floats out of the range of uint32, the vector loops of TensorStore and numpy
+give other results in the body of an array than in its tail. The sources here
+are not contiguous, so that scalar loops run, which always give the same result.
 """
 import argparse
 import struct
@@ -48,7 +50,7 @@ def int_patterns(bits, count, rng):
     top = 1 << bits
     picks = [0, 1, 2, top - 1, top - 2, top // 2, top // 2 - 1, top // 2 + 1]
     for shift in range(bits):
-        # Around powers of two, and ties of the float types of p bits.
+        # Values near powers of two, and ties between floats with p bits.
         picks += [(1 << shift) + d for d in (-1, 0, 1)]
         for p in (2, 3, 4, 8, 11, 24, 53):
             if shift > p:
@@ -89,7 +91,7 @@ def float_patterns(bits, mantissa, count, rng):
 
 
 def mix(picks, bits, count, rng):
-    """The first picks always, then a sample of the others, then random ones."""
+    """Returns the first picks, a sample of the others, and random patterns."""
     picks = [pick % (1 << bits) for pick in picks]
     picks = list(dict.fromkeys(picks))
     first, others = picks[:SPECIALS], picks[SPECIALS:]
@@ -114,7 +116,8 @@ def source_elements(name, count, rng):
         part = "float32" if name == "complex64" else "float64"
         real = source_elements(part, count, rng)
         parts = np.stack([real, np.roll(real, 3)], axis=-1)
-        # Real zeros with an imaginary part: true, and yet 0.
+        # A zero real part with a nonzero imaginary part is true as a bool, but
+        # 0 as a real number.
         parts[-4:, 0] = 0
         parts[-2:, 1] = 0
         return np.ascontiguousarray(parts).view(dtype)[..., 0]
@@ -129,9 +132,10 @@ def source_elements(name, count, rng):
 
 
 def cast(elements, source, target):
-    """The elements cast by scalar loops, or None where nobody can say."""
+    """Returns the elements cast by scalar loops, or None if neither library
+    supports the cast."""
     apart = np.empty(2 * len(elements), elements.dtype)[::2]
-    # Byte by byte, so that signalling NaNs stay as they are.
+    # Copies bytes, so that signaling NaNs do not change.
     item = elements.dtype.itemsize
     apart_bytes = np.lib.stride_tricks.as_strided(
         apart.view(f"V{item}"), elements.shape, apart.strides)
@@ -142,7 +146,7 @@ def cast(elements, source, target):
         array = ts.array(apart, dtype=ts.dtype(source))
         result = ts.cast(array, ts.dtype(target)).read().result()
         if target in SUB_BYTE and source != target:
-            # The sign above them does not count.
+            # Clears the copies of the sign in the unused upper bits.
             mask = (1 << SUB_BYTE[target]) - 1
             result = (result.view(np.uint8) & mask).view(result.dtype)
         return result
