@@ -217,7 +217,7 @@ bool IsNamed(const std::string& path, const Stop& stop) {
         (void)!::write(go_on[1], &byte, 1);
         ::kill(stopped, SIGCONT);
       });
-  return is_named && is_saved && OpenCheckpoint(path).ok();
+  return is_named && is_saved && OpenCheckpoint(Place(path)).ok();
 }
 
 TEST(Stalls, EveryRankThatStopsIsNamed) {

@@ -206,7 +206,8 @@ Status CopyCompanions(const std::string& from, const Place& directory,
     }
     // MakeFileSet also opens links, which these files are in a model hub's
     // cache.
-    HF_ASSIGN_OR_RETURN(const auto store, MakeFileSet({{name, Place(file.string())}}));
+    HF_ASSIGN_OR_RETURN(const auto store,
+                        MakeFileSet({{name, Place(file.string())}}));
     HF_ASSIGN_OR_RETURN(const Bytes bytes, store->Read(name));
     HF_RETURN_IF_ERROR(
         to->Write(name, bytes.view(), {.sync = sync, .atomic = false}));
