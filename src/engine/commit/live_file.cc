@@ -273,7 +273,7 @@ void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
       rank.lag = "its process has ended";
     } else if (rank.seen_seconds >
                records[i].renewal_seconds + kSilentSeconds) {
-      rank.lag = "not heard of for " + WholeSeconds(rank.seen_seconds);
+      rank.lag = "not heard from for " + WholeSeconds(rank.seen_seconds);
     } else if (waited_seconds > kLateSeconds && !IsMeeting(rank)) {
       rank.lag =
           "others have waited for it for " + WholeSeconds(waited_seconds);

@@ -76,7 +76,7 @@ TEST(JudgeLiveRanks, NamesWhoIsWaitedForAndWhoIsSilent) {
   JudgeLiveRanks(now_ns, records, ranks);
   EXPECT_EQ(ranks[0].lag, "");
   EXPECT_EQ(ranks[1].lag, "others have waited for it for 12 s");
-  EXPECT_EQ(ranks[2].lag, "not heard of for 10 s");
+  EXPECT_EQ(ranks[2].lag, "not heard from for 10 s");
   EXPECT_DOUBLE_EQ(ranks[1].phase_seconds, 3);
   EXPECT_DOUBLE_EQ(ranks[1].expected_seconds.value(), 2);
 }

@@ -185,7 +185,7 @@ TEST(ProcessGroup, SaysWhichRankIsLate) {
   MeetWithOneLate(2, said, first);
   EXPECT_EQ(first,
             "holdfast: write: /ckpt/7: waited 3 s of 60 s for rank 2: not "
-            "heard of\n");
+            "heard from\n");
 }
 
 TEST(ProcessGroup, SaysThatRankZeroIsLate) {
@@ -194,7 +194,7 @@ TEST(ProcessGroup, SaysThatRankZeroIsLate) {
   MeetWithOneLate(0, said, first);
   EXPECT_EQ(first,
             "holdfast: write: /ckpt/7: waited 3 s of 60 s for rank 0: not "
-            "heard of\n");
+            "heard from\n");
 }
 
 TEST(ProcessGroup, SaysWhatIsKnownOfALateRank) {

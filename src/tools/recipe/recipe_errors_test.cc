@@ -163,10 +163,10 @@ TEST(RecipeErrors, Backwards) {
 std::string SourceError(
     const std::string& rules,
     const std::vector<std::pair<std::string, Shape>>& shapes,
-    const RecipeOptions& options = {}) {
+    const RecipeOptions& options = {}, const std::string& more = "") {
   const auto recipe =
       Recipe::Parse(R"({"recipe": 1, "rules": [{"drop": "note"}, )" + rules +
-                    R"(], "sizes": {"heads": "heads"}})");
+                    R"(], "sizes": {"heads": "heads"})" + more + "}");
   EXPECT_TRUE(recipe.ok()) << recipe.status().ToString();
   std::vector<NamedArray> arrays;
   for (const auto& [name, shape] : shapes) {
@@ -374,7 +374,8 @@ TEST(RecipeErrors, TargetsHaveNamesOfTheirOwn) {
   // A leaf of the source may lie below another; one that a rule makes may not,
   // wherever it is sorted.
   EXPECT_EQ(SourceError(R"({"from": "a", "to": "x.z"})",
-                        {{"x", {}}, {"x.y", {}}, {"a", {}}}),
+                        {{"x", {}}, {"x.y", {}}, {"a", {}}}, {},
+                        R"(, "rest": "keep")"),
             "recipe: leaf \"x.z\" (rule 2) lies below \"x\" (what no rule "
             "takes), which is a leaf itself");
   std::string deep = "x";

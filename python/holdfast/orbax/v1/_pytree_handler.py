@@ -399,6 +399,13 @@ def _transfer_limiter(memory: MemoryOptions) -> Any | None:
 
 def _say_ignored_options(context: Context) -> None:
     memory = context.memory
+    copies_first = "everything is copied before save_async returns"
+    if memory.serialization_status_callback is None:
+        say_ignored(
+            "MemoryOptions.transfer_concurrent_bytes",
+            memory.transfer_concurrent_bytes,
+            copies_first,
+        )
     if memory.regulator_options is None:
         say_ignored(
             "MemoryOptions.expected_surge_bytes",
@@ -406,9 +413,14 @@ def _say_ignored_options(context: Context) -> None:
             "there are no regulator_options, whose limit would leave them free",
         )
     say_ignored(
+        "MemoryOptions.is_prioritized_key_fn",
+        memory.is_prioritized_key_fn,
+        "a serialization_status_callback chooses what is copied first",
+    )
+    say_ignored(
         "ArrayOptions.Saving.enable_pinned_host_transfer",
         context.array.saving.enable_pinned_host_transfer,
-        "arrays are copied from devices without pinned memory",
+        copies_first,
     )
 
 

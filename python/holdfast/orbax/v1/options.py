@@ -329,16 +329,14 @@ class MemoryOptions(_Options):
         write_concurrent_bytes: bytes encoded but not yet written.
         read_concurrent_bytes: bytes read but not yet decoded.
         transfer_concurrent_bytes: bytes of jax.Arrays that are copied from
-            devices at the same time. Host arrays are borrowed, not copied.
+            devices at the same time; has an effect only with a
+            `serialization_status_callback`.
         regulator_options: options of a limit that is adjusted before each save
             to the memory that the previous save used; replaces
             `transfer_concurrent_bytes`.
         expected_surge_bytes: memory that the regulator leaves free during this
             save.
-        is_prioritized_key_fn: called with the key path of each jax.Array. Those
-            for which it returns False are copied from devices in the
-            background, if there is a limit on copies. Without a limit or a
-            function, all are copied before `save_async` returns.
+        is_prioritized_key_fn: ignored; accepted because Orbax has it.
         serialization_status_callback: called for each jax.Array. Arrays whose
             priority is not SYNCHRONOUS are copied from devices in the
             background, as many at a time as the limit permits.
