@@ -350,8 +350,10 @@ def shares_replicas_by_default() -> bool:
 def _may_slice(
     sharding: jax.sharding.Sharding, shard_shape: tuple[int, ...]
 ) -> bool:
-    """Returns False for small arrays in pinned host memory, whose layouts
-    cannot be cut."""
+    """Returns False for shards in pinned host memory that cannot be sliced.
+
+    Their layout is in tiles, which a slice must fill.
+    """
     if sharding.memory_kind != "pinned_host":
         return True
     return (

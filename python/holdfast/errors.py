@@ -41,7 +41,7 @@ class InvalidArgumentError(HoldfastError, ValueError):
 
 
 class DeletedArrayError(InvalidArgumentError, RuntimeError):
-    """A jax.Array whose elements were deleted or donated."""
+    """A jax.Array has been deleted, or its buffer was donated."""
 
 
 class NotFoundError(HoldfastError, FileNotFoundError):

@@ -63,7 +63,7 @@ def work():
         future.result()
         raise AssertionError("the child has nothing to wait for")
     except errors.CancelledError as error:
-        assert "parent of this process" in str(error)
+        assert "parent process" in str(error)
     holdfast.save(root + "/child", tree)
     check(root + "/child")
 

@@ -164,7 +164,7 @@ def test_unknown_schemes_are_refused_by_name():
             call("azure://bucket/x")
     with pytest.raises(errors.UnimplementedError, match="azure"):
         holdfast.save("azure://bucket/x", {"a": 1})
-    with pytest.raises(ValueError, match="mode 'r\\+' is not possible"):
+    with pytest.raises(ValueError, match="mode 'r\\+' is not supported"):
         _files.open("gs://b/x", "r+")
     with pytest.raises(NotImplementedError, match="one is in a bucket"):
         _files.rename("/x", "gs://b/x")

@@ -73,7 +73,7 @@ Headers = list[tuple[str, str]]
 
 
 def header(headers: Headers, name: str) -> str | None:
-    """Returns the first value of that name, in any case, or None."""
+    """Returns the value of the first header `name` (lower case), or None."""
     for key, value in headers:
         if key.lower() == name:
             return value
@@ -81,7 +81,7 @@ def header(headers: Headers, name: str) -> str | None:
 
 
 def without(headers: Headers, *names: str) -> Headers:
-    """Returns the headers without these names, in any case."""
+    """Returns the headers without these names (lower case)."""
     return [item for item in headers if item[0].lower() not in names]
 
 

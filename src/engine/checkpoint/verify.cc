@@ -102,7 +102,8 @@ class Verifier {
     return text.starts_with(root) ? text.substr(root.size()) : text;
   }
 
-  // Verifies the files outside the items, which only a checkpoint of items has.
+  // Verifies the files at the root, outside of any item. A checkpoint that is a
+  // single item has no list of them.
   Status VerifyRootFiles() {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();

@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using RecordJson = nlohmann::ordered_json;
 
-// The end of the metadata, of this size, is read before the rest, since custom
-// metadata comes last in both Orbax's and holdfast's files.
+// How much of the metadata's tail is read first. Custom metadata comes last in
+// both Orbax's and holdfast's files, so that the tail usually suffices.
 constexpr uint64_t kTailBytes = uint64_t{64} << 10;
 
 Result<std::string> RecordText(const RecordJson& from, const char* name) {

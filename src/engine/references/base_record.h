@@ -60,7 +60,8 @@ Result<std::vector<BaseRecord>> BaseRecordsIn(const Place& directory);
 // Returns the records of a step: those in its directory and in its items'
 // directories.
 Result<std::vector<BaseRecord>> BaseRecordsOfStep(const Place& step);
-// Returns whether the step, or one of its items, holds the result with this id.
+// Returns whether the step, or one of its items, has the content with this id:
+// it is the delta of this id, or a whole step that was made from that delta.
 bool HasResult(const Place& step, const std::string& id);
 // Returns whether `place` holds the base that the record identifies. REQUIRES:
 // record.is_known().

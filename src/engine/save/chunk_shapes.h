@@ -75,10 +75,10 @@ Shape ChooseRowChunks(const Shape& shape, DType dtype,
 void CutAtDivisors(std::span<const int> axes, size_t element_bytes,
                    uint64_t target_bytes, uint64_t min_bytes, Shape& chunk);
 
-// Returns chunks of one size that are runs of the array's C order: each is
-// inside one part of a regular grid of `part_shape`, and has about
-// `chunk_bytes_target` bytes as far as the extents can be divided. REQUIRES:
-// ranks are equal.
+// Returns a chunk shape whose chunks are contiguous in the array's C order, and
+// lie inside one part each of a regular grid of `part_shape`. Chunks have about
+// `chunk_bytes_target` bytes, or more if the extents have too few divisors.
+// REQUIRES: ranks are equal.
 Shape ChooseRunChunks(const Shape& shape, const Shape& part_shape, DType dtype,
                       uint64_t chunk_bytes_target);
 

@@ -1,4 +1,4 @@
-// Save: plan, one item, commit. doc/architecture.md, "The way of a save",
+// Save: plan, one item, commit. doc/architecture.md, "The path of a save",
 // describes it step by step.
 #include "engine/save/pending_saver.h"
 #include "engine/save/save_options.h"

@@ -33,7 +33,7 @@ class PendingStore::Writer : public ObjectWriter {
  private:
   Status AlreadyFinished() const {
     return FailedPreconditionError("writing " + store_->Describe(key_) +
-                                   ": the object was finished already");
+                                   ": the object is already complete");
   }
 
   PendingStore* const store_;

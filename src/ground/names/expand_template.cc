@@ -125,7 +125,7 @@ class Expander {
         return RegexError("bad character in group name " + PythonRepr(spelled),
                           start);
       }
-      // No group has a number this large.
+      // Once `group` is too large for any group it stays so, and may overflow.
       if (group < groups_.size()) group = group * 10 + (c - '0');
     }
     return Append(group, spelled, start);

@@ -664,8 +664,9 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
 // in a hundred.
 //
 // The budget keeps copies from slowing down a server that is slow overall. When
-// the budget is used up, a copy that has received nothing for very long is
-// replaced by another, so that no byte is fetched twice.
+// the budget is used up, the latest attempt is replaced by a new one if it has
+// been silent for a very long time. It has received nothing, so no byte is
+// fetched twice.
 void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   Transfer& transfer = **active;
   if (!options_.hedge || !transfer.request.may_hedge ||

@@ -97,15 +97,15 @@ Status CheckPlayable(const GoodputModel& model, const GoodputCosts& costs) {
 Status TooMuchToPlayError(const GoodputModel& model,
                           const GoodputCosts& costs) {
   char text[96];
-  std::snprintf(text, sizeof text, "got some %.2g saves and %.2g failures",
+  std::snprintf(text, sizeof text, "got about %.2g saves and %.2g failures",
                 model.simulated_seconds / costs.period_seconds,
                 model.simulated_seconds * costs.failures_per_second());
   return InvalidArgumentError(
       "goodput: simulated_seconds: too much to simulate (" + std::string(text) +
       ", want at most " + std::to_string(kGoodputWorkMax / kGoodputEventWork) +
-      ", with copies that keep up): want less of it, or more of "
-      "host_mtbf_seconds, domain_mtbf_seconds, step_seconds, local_every, "
-      "shared_every or shared_bytes_per_second");
+      ", fewer if copies to the shared tier fall behind); reduce it, or "
+      "increase host_mtbf_seconds, domain_mtbf_seconds, step_seconds, "
+      "local_every, shared_every or shared_bytes_per_second");
 }
 
 GoodputCosts CostsOf(const GoodputModel& model, const GoodputPolicy& policy) {
@@ -128,8 +128,9 @@ GoodputCosts CostsOf(const GoodputModel& model, const GoodputPolicy& policy) {
       model.blocking_seconds +
       std::max(static_cast<double>(policy.local_every) * model.step_seconds,
                costs.write_seconds + costs.protect_seconds);
-  // All bytes are read and compared with their checksums. A host that rebuilds
-  // a member receives n others, and as much for its parity as in a save.
+  // All bytes are read and compared with their checksums. To rebuild a member,
+  // a host receives n other blocks. To compute its parity again, it receives m
+  // times the size of a member, as in a save.
   costs.local_restore_seconds =
       (1 + m / n) * costs.member_bytes / model.local_bytes_per_second;
   costs.parity_restore_seconds =

@@ -69,8 +69,7 @@ class WorkDirectory {
   // empty) to the target's path, durably, replacing an old target. Then removes
   // the work directory.
   Status Publish(const std::string& name);
-  // Removes the directory. Call it after the finished target was moved out of
-  // it.
+  // Removes the directory, once the finished target has been moved out.
   Status Remove();
   // Removes the journal, so that a later run does not continue this one.
   Status DropJournal();

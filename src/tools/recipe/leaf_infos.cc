@@ -11,8 +11,8 @@
 namespace holdfast {
 namespace {
 
-// Returns each atom's extent in a chunk. An atom has more than one index in a
-// chunk only if the chunk has all indices of the atoms inside it.
+// Returns each atom's extent in a chunk. The extent exceeds 1 only if the chunk
+// covers all faster-varying atoms of the same axis completely.
 Shape AtomChunks(const AxisMap& map, const Shape& chunk_shape) {
   Shape chunks(map.sizes.size(), 1);
   for (size_t d = 0; d < map.source.size(); ++d) {

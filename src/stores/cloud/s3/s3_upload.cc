@@ -151,8 +151,9 @@ Result<std::vector<std::string>> S3Upload::PartETags() {
 
 Result<std::string> S3Upload::Finish(const Condition& condition) {
   if (is_over_) {
-    return FailedPreconditionError(connection_->UrlOf(key_) +
-                                   ": its upload is over already");
+    return FailedPreconditionError(
+        connection_->UrlOf(key_) +
+        ": the upload was already finished or aborted");
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> etags, PartETags());
   if (etags.empty()) {  // an upload needs at least one part
