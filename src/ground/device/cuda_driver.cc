@@ -12,7 +12,8 @@
 namespace holdfast {
 namespace {
 
-// Of cuda.h, which builds do not need. Values are part of the driver's ABI.
+// From cuda.h, which builds do not need. The values are part of the driver's
+// ABI.
 using CuDevice = int;
 using CuResult = int;
 struct CuContextImpl;

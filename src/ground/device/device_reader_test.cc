@@ -166,8 +166,8 @@ TEST_F(DeviceReaderTest, EachFailingCallIsAnErrorOrHarmless) {
   }
 }
 
-// A stream that failed never says that its copies have ended, so the twin, whose
-// memory they may write to, outlives the test.
+// A stream that failed never says that its copies have ended. They may still
+// write to the twin's memory, so the twin outlives the test.
 TEST(DeviceReader, ACopyThatIsCutOffIsNeverTakenForWhole) {
   for (int copy = 1; copy <= 5; ++copy) {
     SCOPED_TRACE(copy);
@@ -205,7 +205,6 @@ TEST(DeviceReader, WithoutPinnedMemoryOrdinaryMemoryServes) {
   const std::string bytes = RandomBytes(2400, 3);
   auto ring = std::make_shared<PinnedRing>(
       twin, 0, PinnedRingOptions{.slot_bytes = 500, .wait_seconds_max = 1});
-  EXPECT_TRUE(ring->is_pinned());
   DeviceArray array;
   array.shape = {2400};
   array.strides = {1};
@@ -213,10 +212,15 @@ TEST(DeviceReader, WithoutPinnedMemoryOrdinaryMemoryServes) {
   const auto reader = DeviceReader::Make(ring, array);
   ASSERT_TRUE(reader.ok());
   std::string read(2400, '\0');
-  ASSERT_TRUE(
-      (*reader)->Read({0}, {DType::kUint8, read.data(), {2400}, {1}}).ok());
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(
+        (*reader)->Read({0}, {DType::kUint8, read.data(), {2400}, {1}}).ok());
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "holdfast: twin: no pinned memory; copies from device 0 use "
+            "ordinary memory, and are slower (`ulimit -l` may be too low)\n");
   EXPECT_EQ(read, bytes);
-  EXPECT_FALSE(ring->is_pinned());
 }
 
 TEST_F(DeviceReaderTest, RefusesWhatIsNotInOneAllocationOfItsDevice) {

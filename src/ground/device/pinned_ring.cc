@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <utility>
@@ -74,7 +75,13 @@ Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
           driver_.AllocatePinned(device_, options_.slot_bytes);
       if (pinned.ok()) memory->pinned = *pinned;
       if (pinned.status().code() == StatusCode::kResourceExhausted) {
-        is_pinned_ = false;
+        if (is_pinned_.exchange(false)) {
+          std::fprintf(stderr,
+                       "holdfast: %s; copies from device %d use ordinary "
+                       "memory, and are slower (`ulimit -l` may be too low)\n",
+                       std::string(pinned.status().message()).c_str(),
+                       device_);
+        }
       } else {
         HF_RETURN_IF_ERROR(pinned.status());
       }

@@ -4,8 +4,8 @@
 // It has equal slots, each with a stream and an event of its own, so that
 // copies through different slots run side by side. Slots are made when they are
 // first needed, up to the bound, and kept for later calls. If the system
-// refuses page-locked memory (`ulimit -l`), slots are ordinary memory: copies
-// are then slower, and is_pinned() is false.
+// refuses page-locked memory (`ulimit -l`), slots are ordinary memory, copies
+// are slower, and stderr says so once.
 //
 // Thread-safety: any thread. Ownership: owns its slots; borrows the driver.
 // Units: bytes. Errors: those of DeviceDriver; DeadlineExceeded (a copy did not
@@ -77,8 +77,6 @@ class PinnedRing {
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
   uint64_t slot_bytes() const { return options_.slot_bytes; }
-  // False once the system has refused page-locked memory.
-  bool is_pinned() const { return is_pinned_; }
   // Bytes of all slots that were made.
   uint64_t byte_count() const;
 
@@ -101,7 +99,7 @@ class PinnedRing {
   DeviceDriver& driver_;
   const int device_;
   const PinnedRingOptions options_;
-  std::atomic<bool> is_pinned_{true};
+  std::atomic<bool> is_pinned_{true};  // until the system refuses it
 
   mutable std::mutex mutex_;
   std::condition_variable given_back_;
