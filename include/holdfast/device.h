@@ -41,4 +41,4 @@ struct DeviceArray {
 Result<Tree> DeviceLeaf(DeviceArray array, ArrayKind kind = ArrayKind::kNumpy,
                         std::shared_ptr<const ArrayTraits> traits = {});
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

@@ -228,9 +228,9 @@ Status DeviceTwin::CopyToHost(int device, const RowCopy& copy,
   const std::lock_guard lock(mutex_);
   HF_RETURN_IF_ERROR(Begin());
   HF_RETURN_IF_ERROR(CheckDevice(device));
-  if (copy.row_count > 1 && (copy.device_pitch < copy.row_bytes ||
-                             copy.host_pitch < copy.row_bytes ||
-                             copy.device_pitch > kDevicePitchMax)) {
+  if (copy.row_count > 1 &&
+      (copy.device_pitch < copy.row_bytes || copy.host_pitch < copy.row_bytes ||
+       copy.device_pitch > kDevicePitchMax)) {
     return InvalidArgumentError("twin: a pitch that CUDA does not allow");
   }
   const bool is_cut = copies_until_cut_ > 0 && --copies_until_cut_ == 0;

@@ -95,8 +95,8 @@ struct CudaCalls {
 
 // Returns the first name that the library lacks, or null.
 const char* FindCalls(void* library, CudaCalls& calls) {
-#define HOLDFAST_FIND(name, symbol, type)                       \
-  calls.name = reinterpret_cast<type>(dlsym(library, symbol));  \
+#define HOLDFAST_FIND(name, symbol, type)                      \
+  calls.name = reinterpret_cast<type>(dlsym(library, symbol)); \
   if (calls.name == nullptr) return symbol;
   HOLDFAST_CUDA_CALLS(HOLDFAST_FIND)
 #undef HOLDFAST_FIND
@@ -140,8 +140,7 @@ class Cuda : public DeviceDriver {
     if (known == kInvalidValue) return info;
     HF_RETURN_IF_ERROR(Check(known, "cuPointerGetAttribute"));
     unsigned is_managed = 0;
-    HF_RETURN_IF_ERROR(
-        Attribute(&is_managed, kAttributeIsManaged, address));
+    HF_RETURN_IF_ERROR(Attribute(&is_managed, kAttributeIsManaged, address));
     if (is_managed != 0) {
       info.home = MemoryHome::kManaged;
     } else if (type == kMemoryTypeDevice) {
@@ -161,9 +160,8 @@ class Cuda : public DeviceDriver {
   Result<char*> AllocatePinned(int device, uint64_t byte_count) override {
     void* memory = nullptr;
     HF_RETURN_IF_ERROR(On(device, [&] {
-      return Check(
-          calls_.host_alloc(&memory, byte_count, kHostAllocPortable),
-          "cuMemHostAlloc");
+      return Check(calls_.host_alloc(&memory, byte_count, kHostAllocPortable),
+                   "cuMemHostAlloc");
     }));
     return static_cast<char*>(memory);
   }
@@ -222,9 +220,9 @@ class Cuda : public DeviceDriver {
                     DeviceStream stream) override {
     return On(device, [&] {
       if (copy.row_count == 1) {
-        return Check(calls_.copy_to_host(copy.host, copy.device,
-                                         copy.row_bytes, stream),
-                     "cuMemcpyDtoHAsync");
+        return Check(
+            calls_.copy_to_host(copy.host, copy.device, copy.row_bytes, stream),
+            "cuMemcpyDtoHAsync");
       }
       CuCopy2d rows;
       rows.source_type = kMemoryTypeDevice;
@@ -262,9 +260,8 @@ class Cuda : public DeviceDriver {
 
   Result<CuContext> ContextOf(int device) {
     if (device < 0 || static_cast<size_t>(device) >= contexts_.size()) {
-      return InvalidArgumentError(
-          "CUDA: device " + std::to_string(device) + " of " +
-          std::to_string(contexts_.size()));
+      return InvalidArgumentError("CUDA: device " + std::to_string(device) +
+                                  " of " + std::to_string(contexts_.size()));
     }
     const std::lock_guard lock(mutex_);
     CuContext& context = contexts_[static_cast<size_t>(device)];

@@ -30,8 +30,7 @@ std::optional<Extent> ExtentOf(const DeviceArray& array) {
     if (array.shape[dim] == 0) return Extent{array.address, array.address};
     const auto steps = static_cast<uint64_t>(array.shape[dim] - 1);
     const int64_t stride = array.strides[dim];
-    const uint64_t step =
-        stride < 0 ? -static_cast<uint64_t>(stride) : stride;
+    const uint64_t step = stride < 0 ? -static_cast<uint64_t>(stride) : stride;
     uint64_t reach = 0;
     if (__builtin_mul_overflow(steps, step, &reach)) return std::nullopt;
     if (stride < 0) {
@@ -77,10 +76,10 @@ Result<int> DeviceOf(DeviceDriver& driver, const DeviceArray& array) {
   const bool is_inside = extent.has_value() && extent->begin >= info.begin &&
                          extent->end <= info.begin + info.byte_count;
   if (is_inside) return info.device;
-  return InvalidArgumentError(
-      what + " ends outside of its allocation of " +
-      std::to_string(info.byte_count) + " bytes on device " +
-      std::to_string(info.device));
+  return InvalidArgumentError(what + " ends outside of its allocation of " +
+                              std::to_string(info.byte_count) +
+                              " bytes on device " +
+                              std::to_string(info.device));
 }
 
 ConstArrayView ViewOf(const DeviceArray& array) {

@@ -45,8 +45,8 @@ class DeviceReaderTest : public ::testing::Test {
 
   static Result<std::string> ReadAll(const ArrayReader& reader) {
     std::string bytes(2400, '\0');
-    const Status status = reader.Read(
-        {0, 0}, {DType::kFloat32, bytes.data(), {30, 20}, {80, 4}});
+    const Status status =
+        reader.Read({0, 0}, {DType::kFloat32, bytes.data(), {30, 20}, {80, 4}});
     if (!status.ok()) return status;
     return bytes;
   }
@@ -54,9 +54,8 @@ class DeviceReaderTest : public ::testing::Test {
   DeviceTwin twin_;
   std::shared_ptr<PinnedRing> ring_ = std::make_shared<PinnedRing>(
       twin_, 0,
-      PinnedRingOptions{.slot_bytes = 500,
-                        .byte_count_max = 1500,
-                        .wait_seconds_max = 1});
+      PinnedRingOptions{
+          .slot_bytes = 500, .byte_count_max = 1500, .wait_seconds_max = 1});
   const std::string bytes_ = RandomBytes(2400, 7);
 };
 
@@ -66,11 +65,12 @@ TEST_F(DeviceReaderTest, ReadsAnyBoxThroughASmallRing) {
   EXPECT_EQ(*ReadAll(**reader), bytes_);
 
   std::string part(2 * 3 * 4, '\0');
-  ASSERT_TRUE((*reader)
-                  ->Read({5, 17}, {DType::kFloat32, part.data(), {2, 3}, {12, 4}})
-                  .ok());
-  EXPECT_EQ(part, bytes_.substr(5 * 80 + 68, 12) +
-                      bytes_.substr(6 * 80 + 68, 12));
+  ASSERT_TRUE(
+      (*reader)
+          ->Read({5, 17}, {DType::kFloat32, part.data(), {2, 3}, {12, 4}})
+          .ok());
+  EXPECT_EQ(part,
+            bytes_.substr(5 * 80 + 68, 12) + bytes_.substr(6 * 80 + 68, 12));
   EXPECT_EQ(twin_.pinned_bytes_peak(), 500u);  // one thread: one slot
 }
 
@@ -184,10 +184,9 @@ TEST(DeviceReader, ACopyThatIsCutOffIsNeverTakenForWhole) {
     ASSERT_TRUE(reader.ok());
     twin.CutCopy(copy);
     std::string read(2400, '\0');
-    EXPECT_EQ((*reader)
-                  ->Read({0}, {DType::kUint8, read.data(), {2400}, {1}})
-                  .code(),
-              StatusCode::kUnavailable);
+    EXPECT_EQ(
+        (*reader)->Read({0}, {DType::kUint8, read.data(), {2400}, {1}}).code(),
+        StatusCode::kUnavailable);
     EXPECT_THAT(twin.violations(), IsEmpty());
   }
 }
@@ -225,8 +224,7 @@ TEST(DeviceReader, WithoutPinnedMemoryOrdinaryMemoryServes) {
 
 TEST_F(DeviceReaderTest, RefusesWhatIsNotInOneAllocationOfItsDevice) {
   const auto message = [&](const DeviceArray& array) {
-    return std::string(
-        DeviceReader::Make(ring_, array).status().message());
+    return std::string(DeviceReader::Make(ring_, array).status().message());
   };
   DeviceArray beyond = ArrayOf(bytes_);
   beyond.shape = {31, 20};
@@ -256,9 +254,8 @@ TEST(DeviceReader, ArraysOfOtherDevicesAreRefused) {
   array.shape = {4};
   array.strides = {1};
   array.address = twin.Allocate(1, "abcd");
-  EXPECT_THAT(
-      std::string(DeviceReader::Make(ring, array).status().message()),
-      HasSubstr("on device 1 (want 0)"));
+  EXPECT_THAT(std::string(DeviceReader::Make(ring, array).status().message()),
+              HasSubstr("on device 1 (want 0)"));
 }
 
 }  // namespace

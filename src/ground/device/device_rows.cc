@@ -70,8 +70,8 @@ std::vector<Box> CutBox(const ConstArrayView& array, const Box& box,
     // As many rows as fit, or one row, which is then cut further.
     const uint64_t row_bytes =
         byte_count / static_cast<uint64_t>(next.shape[*cut]);
-    const int64_t rows = static_cast<int64_t>(
-        std::max<uint64_t>(1, byte_count_max / row_bytes));
+    const int64_t rows =
+        static_cast<int64_t>(std::max<uint64_t>(1, byte_count_max / row_bytes));
     Box rest = next;
     rest.origin[*cut] += rows;
     rest.shape[*cut] -= rows;

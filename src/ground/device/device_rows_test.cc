@@ -72,10 +72,10 @@ void MakeCopies(const BoxRows& rows) {
       ASSERT_GE(copy.host_pitch, copy.row_bytes);
     }
     for (uint64_t row = 0; row < copy.row_count; ++row) {
-      std::memcpy(copy.host + row * copy.host_pitch,
-                  reinterpret_cast<const char*>(copy.device) +
-                      row * copy.device_pitch,
-                  copy.row_bytes);
+      std::memcpy(
+          copy.host + row * copy.host_pitch,
+          reinterpret_cast<const char*>(copy.device) + row * copy.device_pitch,
+          copy.row_bytes);
     }
   }
 }

@@ -44,8 +44,8 @@ PinnedRingOptions PinnedRing::DefaultOptions() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long page_bytes = ::sysconf(_SC_PAGESIZE);
   if (pages > 0 && page_bytes > 0) {
-    const uint64_t tenth = static_cast<uint64_t>(pages) / 10 *
-                           static_cast<uint64_t>(page_bytes);
+    const uint64_t tenth =
+        static_cast<uint64_t>(pages) / 10 * static_cast<uint64_t>(page_bytes);
     options.byte_count_max = std::min(options.byte_count_max, tenth);
   }
   return options;
@@ -79,8 +79,7 @@ Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
           std::fprintf(stderr,
                        "holdfast: %s; copies from device %d use ordinary "
                        "memory, and are slower (`ulimit -l` may be too low)\n",
-                       std::string(pinned.status().message()).c_str(),
-                       device_);
+                       std::string(pinned.status().message()).c_str(), device_);
         }
       } else {
         HF_RETURN_IF_ERROR(pinned.status());
