@@ -9,6 +9,7 @@
 #pragma once
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/device.h"
 #include "holdfast/dtype.h"
 #include "holdfast/mapped_tensor.h"
 #include "holdfast/mpi.h"

@@ -1,0 +1,331 @@
+#include "ground/device/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ground/base/status_macros.h"
+
+namespace holdfast {
+namespace {
+
+// From cuda.h, which builds do not need. The values are part of the driver's
+// ABI.
+using CuDevice = int;
+using CuResult = int;
+struct CuContextImpl;
+using CuContext = CuContextImpl*;
+
+constexpr CuResult kSuccess = 0;
+constexpr CuResult kOutOfMemory = 2;
+constexpr CuResult kInvalidValue = 1;
+constexpr CuResult kNotReady = 600;
+constexpr unsigned kStreamNonBlocking = 1;
+constexpr unsigned kEventDisableTiming = 2;
+constexpr unsigned kHostAllocPortable = 1;
+constexpr int kAttributeMemoryType = 2;
+constexpr int kAttributeIsManaged = 8;
+constexpr int kAttributeDeviceOrdinal = 9;
+constexpr int kAttributeRangeStart = 11;
+constexpr int kAttributeRangeSize = 12;
+constexpr unsigned kMemoryTypeHost = 1;
+constexpr unsigned kMemoryTypeDevice = 2;
+// The first driver with all that is used here (CUDA 11).
+constexpr int kVersionMin = 11000;
+
+// CUDA_MEMCPY2D.
+struct CuCopy2d {
+  size_t source_x = 0;
+  size_t source_y = 0;
+  unsigned source_type = 0;
+  const void* source_host = nullptr;
+  DeviceAddress source_device = 0;
+  void* source_array = nullptr;
+  size_t source_pitch = 0;
+  size_t target_x = 0;
+  size_t target_y = 0;
+  unsigned target_type = 0;
+  void* target_host = nullptr;
+  DeviceAddress target_device = 0;
+  void* target_array = nullptr;
+  size_t target_pitch = 0;
+  size_t width_bytes = 0;
+  size_t height = 0;
+};
+static_assert(sizeof(CuCopy2d) == 128);
+
+// The library's names, where they end in a version, are newer than their plain
+// names; the plain ones take 32-bit sizes.
+#define HOLDFAST_CUDA_CALLS(F)                                              \
+  F(init, "cuInit", CuResult (*)(unsigned))                                 \
+  F(driver_version, "cuDriverGetVersion", CuResult (*)(int*))               \
+  F(error_string, "cuGetErrorString", CuResult (*)(CuResult, const char**)) \
+  F(device_count, "cuDeviceGetCount", CuResult (*)(int*))                   \
+  F(device_get, "cuDeviceGet", CuResult (*)(CuDevice*, int))                \
+  F(retain_context, "cuDevicePrimaryCtxRetain",                             \
+    CuResult (*)(CuContext*, CuDevice))                                     \
+  F(push_context, "cuCtxPushCurrent_v2", CuResult (*)(CuContext))           \
+  F(pop_context, "cuCtxPopCurrent_v2", CuResult (*)(CuContext*))            \
+  F(attribute, "cuPointerGetAttribute",                                     \
+    CuResult (*)(void*, int, DeviceAddress))                                \
+  F(host_alloc, "cuMemHostAlloc", CuResult (*)(void**, size_t, unsigned))   \
+  F(host_free, "cuMemFreeHost", CuResult (*)(void*))                        \
+  F(stream_create, "cuStreamCreate", CuResult (*)(DeviceStream*, unsigned)) \
+  F(stream_destroy, "cuStreamDestroy_v2", CuResult (*)(DeviceStream))       \
+  F(stream_wait, "cuStreamWaitEvent",                                       \
+    CuResult (*)(DeviceStream, DeviceEvent, unsigned))                      \
+  F(event_create, "cuEventCreate", CuResult (*)(DeviceEvent*, unsigned))    \
+  F(event_destroy, "cuEventDestroy_v2", CuResult (*)(DeviceEvent))          \
+  F(event_record, "cuEventRecord", CuResult (*)(DeviceEvent, DeviceStream)) \
+  F(event_query, "cuEventQuery", CuResult (*)(DeviceEvent))                 \
+  F(copy_2d, "cuMemcpy2DAsync_v2",                                          \
+    CuResult (*)(const CuCopy2d*, DeviceStream))                            \
+  F(copy_to_host, "cuMemcpyDtoHAsync_v2",                                   \
+    CuResult (*)(void*, DeviceAddress, size_t, DeviceStream))
+
+struct CudaCalls {
+#define HOLDFAST_DECLARE(name, symbol, type) \
+  std::add_pointer_t<std::remove_pointer_t<type>> name = nullptr;
+  HOLDFAST_CUDA_CALLS(HOLDFAST_DECLARE)
+#undef HOLDFAST_DECLARE
+};
+
+// Returns the first name that the library lacks, or null.
+const char* FindCalls(void* library, CudaCalls& calls) {
+#define HOLDFAST_FIND(name, symbol, type)                      \
+  calls.name = reinterpret_cast<type>(dlsym(library, symbol)); \
+  if (calls.name == nullptr) return symbol;
+  HOLDFAST_CUDA_CALLS(HOLDFAST_FIND)
+#undef HOLDFAST_FIND
+  return nullptr;
+}
+
+class Cuda : public DeviceDriver {
+ public:
+  explicit Cuda(const CudaCalls& calls) : calls_(calls) {}
+
+  // Begins the library and takes each device's primary context.
+  Status Begin() {
+    HF_RETURN_IF_ERROR(Check(calls_.init(0), "cuInit"));
+    int version = 0;
+    HF_RETURN_IF_ERROR(
+        Check(calls_.driver_version(&version), "cuDriverGetVersion"));
+    if (version < kVersionMin) {
+      return FailedPreconditionError(
+          "CUDA: the driver is too old (got " + std::to_string(version) +
+          ", want " + std::to_string(kVersionMin) + " or later)");
+    }
+    int device_count = 0;
+    HF_RETURN_IF_ERROR(
+        Check(calls_.device_count(&device_count), "cuDeviceGetCount"));
+    if (device_count < 1) {
+      return FailedPreconditionError("CUDA: this machine has no device");
+    }
+    contexts_.resize(static_cast<size_t>(device_count));
+    return Status();
+  }
+
+  std::string_view name() const override { return "CUDA"; }
+
+  Result<AddressInfo> Describe(DeviceAddress address) override {
+    HF_RETURN_IF_ERROR(CheckProcess());
+    AddressInfo info;
+    unsigned type = 0;
+    // The library answers that an address of ordinary memory is invalid.
+    const CuResult known =
+        calls_.attribute(&type, kAttributeMemoryType, address);
+    if (known == kInvalidValue) return info;
+    HF_RETURN_IF_ERROR(Check(known, "cuPointerGetAttribute"));
+    unsigned is_managed = 0;
+    HF_RETURN_IF_ERROR(Attribute(&is_managed, kAttributeIsManaged, address));
+    if (is_managed != 0) {
+      info.home = MemoryHome::kManaged;
+    } else if (type == kMemoryTypeDevice) {
+      info.home = MemoryHome::kDevice;
+    } else {
+      info.home = MemoryHome::kPinned;
+    }
+    size_t byte_count = 0;
+    HF_RETURN_IF_ERROR(
+        Attribute(&info.device, kAttributeDeviceOrdinal, address));
+    HF_RETURN_IF_ERROR(Attribute(&info.begin, kAttributeRangeStart, address));
+    HF_RETURN_IF_ERROR(Attribute(&byte_count, kAttributeRangeSize, address));
+    info.byte_count = byte_count;
+    return info;
+  }
+
+  Result<char*> AllocatePinned(int device, uint64_t byte_count) override {
+    void* memory = nullptr;
+    HF_RETURN_IF_ERROR(On(device, [&] {
+      return Check(calls_.host_alloc(&memory, byte_count, kHostAllocPortable),
+                   "cuMemHostAlloc");
+    }));
+    return static_cast<char*>(memory);
+  }
+  void FreePinned(int device, char* memory) override {
+    (void)On(device, [&] { return Check(calls_.host_free(memory), "free"); });
+  }
+
+  Result<DeviceStream> CreateStream(int device) override {
+    DeviceStream stream = 0;
+    HF_RETURN_IF_ERROR(On(device, [&] {
+      return Check(calls_.stream_create(&stream, kStreamNonBlocking),
+                   "cuStreamCreate");
+    }));
+    return stream;
+  }
+  void DestroyStream(int device, DeviceStream stream) override {
+    (void)On(device,
+             [&] { return Check(calls_.stream_destroy(stream), "destroy"); });
+  }
+
+  Result<DeviceEvent> CreateEvent(int device) override {
+    DeviceEvent event = 0;
+    HF_RETURN_IF_ERROR(On(device, [&] {
+      return Check(calls_.event_create(&event, kEventDisableTiming),
+                   "cuEventCreate");
+    }));
+    return event;
+  }
+  void DestroyEvent(int device, DeviceEvent event) override {
+    (void)On(device,
+             [&] { return Check(calls_.event_destroy(event), "destroy"); });
+  }
+  Status Record(int device, DeviceEvent event, DeviceStream stream) override {
+    return On(device, [&] {
+      return Check(calls_.event_record(event, stream), "cuEventRecord");
+    });
+  }
+  Status HoldStream(int device, DeviceStream stream,
+                    DeviceEvent event) override {
+    return On(device, [&] {
+      return Check(calls_.stream_wait(stream, event, 0), "cuStreamWaitEvent");
+    });
+  }
+  Result<bool> HasPassed(int device, DeviceEvent event) override {
+    CuResult result = kSuccess;
+    HF_RETURN_IF_ERROR(On(device, [&] {
+      result = calls_.event_query(event);
+      return Status();
+    }));
+    if (result == kNotReady) return false;
+    HF_RETURN_IF_ERROR(Check(result, "cuEventQuery"));
+    return true;
+  }
+
+  Status CopyToHost(int device, const RowCopy& copy,
+                    DeviceStream stream) override {
+    return On(device, [&] {
+      if (copy.row_count == 1) {
+        return Check(
+            calls_.copy_to_host(copy.host, copy.device, copy.row_bytes, stream),
+            "cuMemcpyDtoHAsync");
+      }
+      CuCopy2d rows;
+      rows.source_type = kMemoryTypeDevice;
+      rows.source_device = copy.device;
+      rows.source_pitch = copy.device_pitch;
+      rows.target_type = kMemoryTypeHost;
+      rows.target_host = copy.host;
+      rows.target_pitch = copy.host_pitch;
+      rows.width_bytes = copy.row_bytes;
+      rows.height = copy.row_count;
+      return Check(calls_.copy_2d(&rows, stream), "cuMemcpy2DAsync");
+    });
+  }
+
+ private:
+  Status CheckProcess() const {
+    if (::getpid() == process_) return Status();
+    return FailedPreconditionError(
+        "CUDA: this process was forked after CUDA had begun, which CUDA does "
+        "not support; start it by spawn, or save from the parent");
+  }
+
+  // Runs `fn` with the device's primary context, and puts the caller's back.
+  template <typename Fn>
+  Status On(int device, Fn&& fn) {
+    HF_RETURN_IF_ERROR(CheckProcess());
+    HF_ASSIGN_OR_RETURN(const CuContext context, ContextOf(device));
+    HF_RETURN_IF_ERROR(Check(calls_.push_context(context), "cuCtxPushCurrent"));
+    const Status status = fn();
+    CuContext popped = nullptr;
+    const Status restored =
+        Check(calls_.pop_context(&popped), "cuCtxPopCurrent");
+    return status.ok() ? restored : status;
+  }
+
+  Result<CuContext> ContextOf(int device) {
+    if (device < 0 || static_cast<size_t>(device) >= contexts_.size()) {
+      return InvalidArgumentError("CUDA: device " + std::to_string(device) +
+                                  " of " + std::to_string(contexts_.size()));
+    }
+    const std::lock_guard lock(mutex_);
+    CuContext& context = contexts_[static_cast<size_t>(device)];
+    if (context != nullptr) return context;
+    CuDevice handle = 0;
+    HF_RETURN_IF_ERROR(
+        Check(calls_.device_get(&handle, device), "cuDeviceGet"));
+    // Retained for good: programs' frameworks keep their contexts, too.
+    HF_RETURN_IF_ERROR(Check(calls_.retain_context(&context, handle),
+                             "cuDevicePrimaryCtxRetain"));
+    return context;
+  }
+
+  template <typename T>
+  Status Attribute(T* value, int attribute, DeviceAddress address) {
+    return Check(calls_.attribute(value, attribute, address),
+                 "cuPointerGetAttribute");
+  }
+
+  Status Check(CuResult result, std::string_view what) const {
+    if (result == kSuccess) return Status();
+    const char* text = nullptr;
+    (void)calls_.error_string(result, &text);
+    const std::string message = "CUDA: " + std::string(what) + ": " +
+                                (text != nullptr ? text : "unknown error") +
+                                " (" + std::to_string(result) + ")";
+    if (result == kOutOfMemory) return ResourceExhaustedError(message);
+    if (result == kInvalidValue) return InvalidArgumentError(message);
+    return UnavailableError(message);
+  }
+
+  const CudaCalls calls_;
+  const ::pid_t process_ = ::getpid();
+  std::mutex mutex_;
+  std::vector<CuContext> contexts_;  // null until first used
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceDriver>> LoadCudaDriver(
+    const std::string& library) {
+  void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
+    const char* why = dlerror();
+    return FailedPreconditionError(
+        "CUDA: the driver's library cannot be loaded (" +
+        std::string(why != nullptr ? why : library) + ")");
+  }
+  CudaCalls calls;
+  if (const char* lacking = FindCalls(loaded, calls)) {
+    return FailedPreconditionError("CUDA: " + library + " has no " + lacking +
+                                   "; want a driver of CUDA 11 or later");
+  }
+  auto driver = std::make_unique<Cuda>(calls);
+  HF_RETURN_IF_ERROR(driver->Begin());
+  return std::unique_ptr<DeviceDriver>(std::move(driver));
+}
+
+Result<DeviceDriver*> CudaDriver() {
+  // Never destroyed: buffers may be released after main has returned.
+  static const auto* const driver =
+      new Result<std::unique_ptr<DeviceDriver>>(LoadCudaDriver("libcuda.so.1"));
+  if (!driver->ok()) return driver->status();
+  return (*driver)->get();
+}
+
+}  // namespace holdfast

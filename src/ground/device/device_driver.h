@@ -1,0 +1,92 @@
+// DeviceDriver: the memory of accelerators, and copies between it and the host.
+//
+// An address names one byte of any memory that the driver knows. Copies are
+// asynchronous: they take effect in the order of their stream, and only a Wait
+// for an event that was recorded after a copy tells that the copy is done.
+// Until then neither side of the copy may be changed or read. A program's own
+// streams are passed by handle: an event recorded on one marks the point that
+// the program's work has reached.
+//
+// Thread-safety: any thread. Ownership: what a call makes is released by the
+// call that is named beside it. Units: bytes.
+// Errors: Unavailable (the device is lost, or the driver failed; the next call
+// may fail, too), ResourceExhausted (no memory on the device or no pinned
+// memory), InvalidArgument (an address or a device that the driver does not
+// know), FailedPrecondition (this process was forked after the driver began).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+using DeviceAddress = uint64_t;
+// Handles of the driver's own kind (CUstream, CUevent). Stream 0 is the default
+// stream.
+using DeviceStream = uint64_t;
+using DeviceEvent = uint64_t;
+
+enum class MemoryHome : uint8_t {
+  kHost,     // ordinary memory of this process
+  kPinned,   // page-locked memory of this process
+  kDevice,   // memory of one device
+  kManaged,  // memory that moves between the host and devices on access
+};
+
+struct AddressInfo {
+  MemoryHome home = MemoryHome::kHost;
+  int device = -1;  // of kDevice and kManaged
+  // The allocation that the address lies in; zeros for kHost.
+  DeviceAddress begin = 0;
+  uint64_t byte_count = 0;
+};
+
+// The widest pitch on a device; CUDA's bound.
+inline constexpr uint64_t kDevicePitchMax = (uint64_t{1} << 31) - 1;
+
+// `row_count` rows of `row_bytes` bytes each. A pitch is the distance from one
+// row to the next: at least row_bytes, and at most kDevicePitchMax.
+struct RowCopy {
+  DeviceAddress device = 0;
+  uint64_t device_pitch = 0;
+  char* host = nullptr;
+  uint64_t host_pitch = 0;
+  uint64_t row_bytes = 0;
+  uint64_t row_count = 1;
+};
+
+class DeviceDriver {
+ public:
+  virtual ~DeviceDriver() = default;
+
+  // Returns the name for messages: "CUDA".
+  virtual std::string_view name() const = 0;
+  virtual Result<AddressInfo> Describe(DeviceAddress address) = 0;
+
+  // Page-locked memory, from which copies run at the speed of the bus.
+  // All devices can use it; `device` is one that the program uses already.
+  virtual Result<char*> AllocatePinned(int device, uint64_t byte_count) = 0;
+  virtual void FreePinned(int device, char* memory) = 0;
+
+  // A stream that waits for no other stream.
+  virtual Result<DeviceStream> CreateStream(int device) = 0;
+  virtual void DestroyStream(int device, DeviceStream stream) = 0;
+
+  virtual Result<DeviceEvent> CreateEvent(int device) = 0;
+  virtual void DestroyEvent(int device, DeviceEvent event) = 0;
+  virtual Status Record(int device, DeviceEvent event, DeviceStream stream) = 0;
+  // Lets the later work of `stream` wait until `event` has passed.
+  virtual Status HoldStream(int device, DeviceStream stream,
+                            DeviceEvent event) = 0;
+  // Returns whether the event's last Record has passed. Does not block.
+  virtual Result<bool> HasPassed(int device, DeviceEvent event) = 0;
+
+  // REQUIRES: the host's side is pinned, or the copy is waited for before the
+  // host's side is touched.
+  virtual Status CopyToHost(int device, const RowCopy& copy,
+                            DeviceStream stream) = 0;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,218 @@
+#include "ground/device/pinned_ring.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "ground/base/status_macros.h"
+
+namespace holdfast {
+namespace {
+
+// A copy of a slot takes 150 us at 53 GB/s: a shorter sleep would only use the
+// processor that another thread encodes with.
+constexpr std::chrono::microseconds kPollInterval{20};
+// How often a caller without a slot looks for busy slots whose copies ended.
+constexpr std::chrono::milliseconds kReclaimInterval{1};
+
+}  // namespace
+
+struct PinnedRing::Slot::Memory {
+  char* pinned = nullptr;
+  Buffer pageable;  // used if pinned is null
+  DeviceStream stream = 0;
+  DeviceEvent event = 0;
+  bool is_pending = false;  // copies were begun, and nobody has waited since
+
+  char* data() { return pinned != nullptr ? pinned : pageable.data(); }
+};
+
+void PinnedRing::KeepForever(std::unique_ptr<Slot::Memory> memory) {
+  static auto& mutex = *new std::mutex();
+  static auto& kept = *new std::vector<std::unique_ptr<Slot::Memory>>();
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(memory));
+}
+
+PinnedRingOptions PinnedRing::DefaultOptions() {
+  PinnedRingOptions options;
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page_bytes > 0) {
+    const uint64_t tenth =
+        static_cast<uint64_t>(pages) / 10 * static_cast<uint64_t>(page_bytes);
+    options.byte_count_max = std::min(options.byte_count_max, tenth);
+  }
+  return options;
+}
+
+PinnedRing::PinnedRing(DeviceDriver& driver, int device,
+                       const PinnedRingOptions& options)
+    : driver_(driver), device_(device), options_(options) {}
+
+PinnedRing::~PinnedRing() {
+  ReclaimBusy();
+  for (const auto& memory : spare_) Destroy(*memory);
+  for (auto& memory : busy_) KeepForever(std::move(memory));
+}
+
+void PinnedRing::Destroy(Slot::Memory& memory) {
+  if (memory.event != 0) driver_.DestroyEvent(device_, memory.event);
+  if (memory.stream != 0) driver_.DestroyStream(device_, memory.stream);
+  if (memory.pinned != nullptr) driver_.FreePinned(device_, memory.pinned);
+}
+
+Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
+  auto memory = std::make_unique<Slot::Memory>();
+  const auto make = [&]() -> Status {
+    if (is_pinned_) {
+      const Result<char*> pinned =
+          driver_.AllocatePinned(device_, options_.slot_bytes);
+      if (pinned.ok()) memory->pinned = *pinned;
+      if (pinned.status().code() == StatusCode::kResourceExhausted) {
+        if (is_pinned_.exchange(false)) {
+          std::fprintf(stderr,
+                       "holdfast: %s; copies from device %d use ordinary "
+                       "memory, and are slower (`ulimit -l` may be too low)\n",
+                       std::string(pinned.status().message()).c_str(), device_);
+        }
+      } else {
+        HF_RETURN_IF_ERROR(pinned.status());
+      }
+    }
+    if (memory->pinned == nullptr) {
+      memory->pageable = Buffer::TryAllocate(options_.slot_bytes);
+      if (memory->pageable.data() == nullptr) {
+        return ResourceExhaustedError(
+            "no memory for a buffer of " + std::to_string(options_.slot_bytes) +
+            " bytes for copies from device " + std::to_string(device_));
+      }
+    }
+    HF_ASSIGN_OR_RETURN(memory->stream, driver_.CreateStream(device_));
+    HF_ASSIGN_OR_RETURN(memory->event, driver_.CreateEvent(device_));
+    return Status();
+  };
+  const Status made = make();
+  if (made.ok()) return memory;
+  Destroy(*memory);
+  return made;
+}
+
+uint64_t PinnedRing::slot_count_max() const {
+  return std::max<uint64_t>(1, options_.byte_count_max / options_.slot_bytes);
+}
+
+Result<PinnedRing::Slot> PinnedRing::Take() {
+  const auto deadline =
+      Clock::now() + std::chrono::seconds(options_.wait_seconds_max);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (spare_.empty()) ReclaimBusy();
+    if (!spare_.empty()) {
+      Slot slot(this, std::move(spare_.back()));
+      spare_.pop_back();
+      return slot;
+    }
+    if (slot_count_ < slot_count_max()) break;
+    if (busy_.empty()) {
+      given_back_.wait(lock);  // each taken slot has a deadline of its own
+    } else {
+      if (Clock::now() >= deadline) return LateError();
+      given_back_.wait_for(lock, kReclaimInterval);
+    }
+  }
+  ++slot_count_;
+  lock.unlock();
+  auto memory = MakeSlot();
+  if (memory.ok()) return Slot(this, *std::move(memory));
+  lock.lock();
+  --slot_count_;
+  given_back_.notify_one();
+  return memory.status();
+}
+
+void PinnedRing::ReclaimBusy() {
+  std::vector<std::unique_ptr<Slot::Memory>> left;
+  for (auto& memory : busy_) {
+    const auto has_passed = driver_.HasPassed(device_, memory->event);
+    if (has_passed.ok() && *has_passed) {
+      memory->is_pending = false;
+      spare_.push_back(std::move(memory));
+    } else {
+      left.push_back(std::move(memory));
+    }
+  }
+  busy_ = std::move(left);
+}
+
+void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
+  const std::lock_guard lock(mutex_);
+  if (!memory->is_pending) {
+    spare_.push_back(std::move(memory));
+  } else if (driver_.Record(device_, memory->event, memory->stream).ok()) {
+    busy_.push_back(std::move(memory));
+  } else {
+    KeepForever(std::move(memory));
+    --slot_count_;
+  }
+  given_back_.notify_one();
+}
+
+uint64_t PinnedRing::byte_count() const {
+  const std::lock_guard lock(mutex_);
+  return slot_count_ * options_.slot_bytes;
+}
+
+Status PinnedRing::WaitFor(Slot::Memory& memory) {
+  HF_RETURN_IF_ERROR(driver_.Record(device_, memory.event, memory.stream));
+  const auto deadline =
+      Clock::now() + std::chrono::seconds(options_.wait_seconds_max);
+  for (;;) {
+    HF_ASSIGN_OR_RETURN(const bool has_passed,
+                        driver_.HasPassed(device_, memory.event));
+    if (has_passed) {
+      memory.is_pending = false;
+      return Status();
+    }
+    if (Clock::now() >= deadline) return LateError();
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+Status PinnedRing::LateError() const {
+  return DeadlineExceededError(
+      std::string(driver_.name()) + ": device " + std::to_string(device_) +
+      " has not finished a copy in " +
+      std::to_string(options_.wait_seconds_max) +
+      " s: the work that the program queued before it does not end");
+}
+
+PinnedRing::Slot::Slot(PinnedRing* ring, std::unique_ptr<Memory> memory)
+    : ring_(ring), memory_(std::move(memory)) {}
+
+PinnedRing::Slot::Slot(Slot&&) noexcept = default;
+
+PinnedRing::Slot::~Slot() {
+  if (memory_ != nullptr) ring_->GiveBack(std::move(memory_));
+}
+
+char* PinnedRing::Slot::data() const { return memory_->data(); }
+
+Status PinnedRing::Slot::HoldUntil(DeviceEvent event) {
+  return ring_->driver_.HoldStream(ring_->device_, memory_->stream, event);
+}
+
+Status PinnedRing::Slot::CopyToHost(const RowCopy& copy) {
+  // Pending even if the call fails, because part of the copy may have begun.
+  memory_->is_pending = true;
+  return ring_->driver_.CopyToHost(ring_->device_, copy, memory_->stream);
+}
+
+Status PinnedRing::Slot::Wait() { return ring_->WaitFor(*memory_); }
+
+}  // namespace holdfast

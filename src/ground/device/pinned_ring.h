@@ -1,0 +1,111 @@
+// PinnedRing: the page-locked memory through which copies between one device
+// and the host pass.
+//
+// It has equal slots, each with a stream and an event of its own, so that
+// copies through different slots run side by side. Slots are made when they are
+// first needed, up to the bound, and kept for later calls. If the system
+// refuses page-locked memory (`ulimit -l`), slots are ordinary memory, copies
+// are slower, and stderr says so once.
+//
+// Thread-safety: any thread. Ownership: owns its slots; borrows the driver.
+// Units: bytes. Errors: those of DeviceDriver; DeadlineExceeded (a copy did not
+// end in time, because the work that the program queued before it does not).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ground/base/bytes.h"
+#include "ground/device/device_driver.h"
+
+namespace holdfast {
+
+struct PinnedRingOptions {
+  uint64_t slot_bytes = uint64_t{8} << 20;
+  uint64_t byte_count_max = uint64_t{1} << 30;
+  // How long Slot::Wait waits for a copy.
+  int64_t wait_seconds_max = 600;
+};
+
+class PinnedRing {
+ public:
+  // The options for this machine: at most 1 GiB, and at most a tenth of its
+  // memory.
+  static PinnedRingOptions DefaultOptions();
+
+  PinnedRing(DeviceDriver& driver, int device,
+             const PinnedRingOptions& options);
+  ~PinnedRing();
+  PinnedRing(const PinnedRing&) = delete;
+  PinnedRing& operator=(const PinnedRing&) = delete;
+
+  // One slot, which goes back to the ring when this is destroyed. If its copies
+  // have not ended, which happens only after an error, the ring keeps it from
+  // other callers until they have.
+  class Slot {
+   public:
+    Slot(Slot&&) noexcept;
+    Slot& operator=(Slot&&) = delete;
+    ~Slot();
+
+    char* data() const;
+    // Lets the slot's copies begin only when `event` has passed.
+    Status HoldUntil(DeviceEvent event);
+    // Begins a copy into data(). REQUIRES: copy.host is inside it.
+    Status CopyToHost(const RowCopy& copy);
+    // Waits until all copies of the slot have ended.
+    Status Wait();
+
+   private:
+    friend class PinnedRing;
+    struct Memory;
+    Slot(PinnedRing* ring, std::unique_ptr<Memory> memory);
+
+    PinnedRing* ring_;
+    std::unique_ptr<Memory> memory_;
+  };
+
+  // Takes a slot, or waits until another caller gives one back. REQUIRES: the
+  // calling thread has no other slot.
+  Result<Slot> Take();
+
+  DeviceDriver& driver() const { return driver_; }
+  int device() const { return device_; }
+  uint64_t slot_bytes() const { return options_.slot_bytes; }
+  // Bytes of all slots that were made.
+  uint64_t byte_count() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Result<std::unique_ptr<Slot::Memory>> MakeSlot();
+  void Destroy(Slot::Memory& memory);
+  Status WaitFor(Slot::Memory& memory);
+  void GiveBack(std::unique_ptr<Slot::Memory> memory);
+  // Keeps memory that a copy may still write to, because the device cannot say
+  // that the copy has ended.
+  static void KeepForever(std::unique_ptr<Slot::Memory> memory);
+  // Moves the busy slots whose copies have ended to the spare ones. Called with
+  // the mutex held.
+  void ReclaimBusy();
+  uint64_t slot_count_max() const;
+  Status LateError() const;
+
+  DeviceDriver& driver_;
+  const int device_;
+  const PinnedRingOptions options_;
+  std::atomic<bool> is_pinned_{true};  // until the system refuses it
+
+  mutable std::mutex mutex_;
+  std::condition_variable given_back_;
+  std::vector<std::unique_ptr<Slot::Memory>> spare_;
+  std::vector<std::unique_ptr<Slot::Memory>> busy_;  // copies may still write
+  uint64_t slot_count_ = 0;  // with those that are taken
+};
+
+}  // namespace holdfast
