@@ -8,23 +8,13 @@
 
 #include "checkpoint/test_trees.h"
 #include "ground/tensor/copy.h"
+#include "twins/file_bytes.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::map<std::string, std::string> FilesBelow(const std::string& root) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(root)) {
-    if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    files[fs::relative(entry.path(), root).string()] =
-        std::string((std::istreambuf_iterator<char>(file)), {});
-  }
-  return files;
-}
 
 struct RoundLayout {
   Format format;
