@@ -87,7 +87,7 @@ def from_engine(
     snapshot_seconds: float = 0.0,
     copied_bytes: int = 0,
 ) -> Stats:
-    """Returns the engine's counts and the costs before the engine was called."""
+    """Adds the costs before the engine was called to the engine's counts."""
     return Stats(
         decoded_bytes=stats.decoded_bytes,
         stored_bytes=stats.stored_bytes,
