@@ -107,6 +107,12 @@ class ArrayReader {
   // Returns the chunks that files already hold, or null. A save refers to these
   // chunks instead of reading and writing them.
   virtual const StoredChunks* stored() const { return nullptr; }
+  // Returns true if the elements are in memory of this process that the program
+  // may change later, such as a device's. The array is then saved as one in
+  // host memory is: an asynchronous save copies it before it returns, and of
+  // several processes only the primary writes it. Other deferred arrays are
+  // divided among the processes.
+  virtual bool is_live() const { return false; }
 };
 
 // One element of any dtype: a Python bool, int, float or complex if

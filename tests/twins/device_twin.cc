@@ -186,21 +186,6 @@ Status DeviceTwin::Record(int device, DeviceEvent event, DeviceStream stream) {
   return Status();
 }
 
-Status DeviceTwin::HoldStream(int device, DeviceStream stream,
-                              DeviceEvent event) {
-  const std::lock_guard lock(mutex_);
-  HF_RETURN_IF_ERROR(Begin());
-  HF_RETURN_IF_ERROR(CheckDevice(device));
-  const auto at = events_.find(event);
-  if (at == events_.end()) return InvalidArgumentError("twin: no such event");
-  const uint64_t number = at->second.recorded_count;
-  StreamOf(device, stream).work.push_back([this, event, number] {
-    const auto awaited = events_.find(event);
-    return awaited == events_.end() || awaited->second.passed_count >= number;
-  });
-  return Status();
-}
-
 Result<bool> DeviceTwin::HasPassed(int device, DeviceEvent event) {
   const std::lock_guard lock(mutex_);
   HF_RETURN_IF_ERROR(Begin());
@@ -241,6 +226,7 @@ Status DeviceTwin::CopyToHost(int device, const RowCopy& copy,
 }
 
 bool DeviceTwin::RunCopy(Stream& stream, const RowCopy& copy, bool is_cut) {
+  if (is_stalled_) return false;
   if (!stream.failure.ok()) return true;
   for (uint64_t row = 0; row < copy.row_count; ++row) {
     if (is_cut && row * 2 >= copy.row_count) break;

@@ -56,6 +56,8 @@ class DeviceTwin : public DeviceDriver {
   // Lets the `copy`-th copy from now write half of its bytes, and end its
   // stream with an error.
   void CutCopy(int copy);
+  // Lets no copy end while it is true.
+  void Stall(bool is_stalled) { is_stalled_ = is_stalled; }
   // Lets each call from now on fail, as after a hardware error.
   void Lose() { is_lost_ = true; }
 
@@ -67,6 +69,7 @@ class DeviceTwin : public DeviceDriver {
   size_t handle_count() const;
 
   std::string_view name() const override { return "twin"; }
+  Status CheckProcess() const override { return Status(); }
   Result<AddressInfo> Describe(DeviceAddress address) override;
   Result<char*> AllocatePinned(int device, uint64_t byte_count) override;
   void FreePinned(int device, char* memory) override;
@@ -75,8 +78,6 @@ class DeviceTwin : public DeviceDriver {
   Result<DeviceEvent> CreateEvent(int device) override;
   void DestroyEvent(int device, DeviceEvent event) override;
   Status Record(int device, DeviceEvent event, DeviceStream stream) override;
-  Status HoldStream(int device, DeviceStream stream,
-                    DeviceEvent event) override;
   Result<bool> HasPassed(int device, DeviceEvent event) override;
   Status CopyToHost(int device, const RowCopy& copy,
                     DeviceStream stream) override;
@@ -122,6 +123,7 @@ class DeviceTwin : public DeviceDriver {
   Status failure_;
   int copies_until_cut_ = 0;
   std::atomic<bool> is_lost_{false};
+  std::atomic<bool> is_stalled_{false};
 };
 
 }  // namespace holdfast

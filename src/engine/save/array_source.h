@@ -32,6 +32,8 @@ class ArraySource {
 
   bool is_sharded() const { return shards_ != nullptr; }
   bool is_deferred() const { return reader_ != nullptr; }
+  // Returns whether several processes divide the array among them.
+  bool is_divided() const { return is_deferred() && !reader_->is_live(); }
   // Returns null if the elements are read by the reader.
   const StoredChunks* stored() const {
     return reader_ == nullptr ? nullptr : reader_->stored();

@@ -340,7 +340,7 @@ class ArrayPlanner {
       if (!part_.is_partial) return Status();
       HF_ASSIGN_OR_RETURN(array.chunks,
                           array.source.ChunksHere(array.layout->array->grid));
-    } else if (!part_.is_primary && !array.source.is_deferred()) {
+    } else if (!part_.is_primary && !array.source.is_divided()) {
       array.chunks.emplace();
     }
     return Status();
@@ -425,7 +425,7 @@ Status DivideDeferred(const PlanPart& part, SavePlan& plan) {
   std::vector<ArrayChunks> deferred;
   std::vector<PlannedArray*> arrays;
   for (PlannedArray& array : plan.arrays) {
-    if (!array.source.is_deferred() || array.stored != nullptr) continue;
+    if (!array.source.is_divided() || array.stored != nullptr) continue;
     array.chunks.emplace();
     arrays.push_back(&array);
     deferred.push_back(

@@ -22,7 +22,15 @@ using CuContext = CuContextImpl*;
 constexpr CuResult kSuccess = 0;
 constexpr CuResult kOutOfMemory = 2;
 constexpr CuResult kInvalidValue = 1;
+constexpr CuResult kNotInitialized = 3;
+constexpr CuResult kStubLibrary = 34;
+constexpr CuResult kNoDevice = 100;
+constexpr CuResult kInvalidHandle = 400;
 constexpr CuResult kNotReady = 600;
+constexpr CuResult kDriverMismatch = 803;
+constexpr CuResult kDriverUnsupported = 804;
+constexpr CuResult kCaptureImplicit = 906;
+constexpr int kCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kHostAllocPortable = 1;
@@ -75,8 +83,10 @@ static_assert(sizeof(CuCopy2d) == 128);
   F(host_free, "cuMemFreeHost", CuResult (*)(void*))                        \
   F(stream_create, "cuStreamCreate", CuResult (*)(DeviceStream*, unsigned)) \
   F(stream_destroy, "cuStreamDestroy_v2", CuResult (*)(DeviceStream))       \
-  F(stream_wait, "cuStreamWaitEvent",                                       \
-    CuResult (*)(DeviceStream, DeviceEvent, unsigned))                      \
+  F(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",             \
+    CuResult (*)(int*))                                                     \
+  F(is_capturing, "cuStreamIsCapturing",                                    \
+    CuResult (*)(DeviceStream, int*))                                       \
   F(event_create, "cuEventCreate", CuResult (*)(DeviceEvent*, unsigned))    \
   F(event_destroy, "cuEventDestroy_v2", CuResult (*)(DeviceEvent))          \
   F(event_record, "cuEventRecord", CuResult (*)(DeviceEvent, DeviceStream)) \
@@ -109,7 +119,7 @@ class Cuda : public DeviceDriver {
 
   // Begins the library and takes each device's primary context.
   Status Begin() {
-    HF_RETURN_IF_ERROR(Check(calls_.init(0), "cuInit"));
+    HF_RETURN_IF_ERROR(Initialize());
     int version = 0;
     HF_RETURN_IF_ERROR(
         Check(calls_.driver_version(&version), "cuDriverGetVersion"));
@@ -148,11 +158,15 @@ class Cuda : public DeviceDriver {
     } else {
       info.home = MemoryHome::kPinned;
     }
-    size_t byte_count = 0;
+    if (info.home == MemoryHome::kPinned) return info;
     HF_RETURN_IF_ERROR(
         Attribute(&info.device, kAttributeDeviceOrdinal, address));
-    HF_RETURN_IF_ERROR(Attribute(&info.begin, kAttributeRangeStart, address));
-    HF_RETURN_IF_ERROR(Attribute(&byte_count, kAttributeRangeSize, address));
+    // Unlike the others, these two need a context.
+    size_t byte_count = 0;
+    HF_RETURN_IF_ERROR(On(info.device, [&] {
+      HF_RETURN_IF_ERROR(Attribute(&info.begin, kAttributeRangeStart, address));
+      return Attribute(&byte_count, kAttributeRangeSize, address);
+    }));
     info.byte_count = byte_count;
     return info;
   }
@@ -196,13 +210,19 @@ class Cuda : public DeviceDriver {
   }
   Status Record(int device, DeviceEvent event, DeviceStream stream) override {
     return On(device, [&] {
-      return Check(calls_.event_record(event, stream), "cuEventRecord");
-    });
-  }
-  Status HoldStream(int device, DeviceStream stream,
-                    DeviceEvent event) override {
-    return On(device, [&] {
-      return Check(calls_.stream_wait(stream, event, 0), "cuStreamWaitEvent");
+      int is_capturing = 0;
+      const CuResult asked = calls_.is_capturing(stream, &is_capturing);
+      if (asked == kCaptureImplicit || (asked == kSuccess && is_capturing != 0)) {
+        return FailedPreconditionError(
+            "CUDA: the stream's work is being captured into a graph; save "
+            "after the capture");
+      }
+      const CuResult recorded = calls_.event_record(event, stream);
+      if (recorded == kInvalidHandle) {
+        return InvalidArgumentError(
+            "CUDA: the stream is not one of this device's primary context");
+      }
+      return Check(recorded, "cuEventRecord");
     });
   }
   Result<bool> HasPassed(int device, DeviceEvent event) override {
@@ -237,25 +257,65 @@ class Cuda : public DeviceDriver {
     });
   }
 
- private:
-  Status CheckProcess() const {
+  Status CheckProcess() const override {
     if (::getpid() == process_) return Status();
-    return FailedPreconditionError(
-        "CUDA: this process was forked after CUDA had begun, which CUDA does "
-        "not support; start it by spawn, or save from the parent");
+    return FailedPreconditionError(std::string(kForked));
   }
 
-  // Runs `fn` with the device's primary context, and puts the caller's back.
+ private:
+  static constexpr std::string_view kForked =
+      "CUDA: this process was forked after CUDA had begun, which CUDA does not "
+      "support; start it by spawn, or save from the parent";
+
+  // Makes the context the calling thread's current one for its lifetime, and
+  // permits calls that would otherwise break a capture of the program's.
+  class Current {
+   public:
+    Current(const CudaCalls& calls, CuContext context) : calls_(calls) {
+      (void)calls_.exchange_capture_mode(&capture_mode_);
+      pushed_ = calls_.push_context(context);
+    }
+    ~Current() {
+      CuContext popped = nullptr;
+      if (pushed_ == kSuccess) (void)calls_.pop_context(&popped);
+      (void)calls_.exchange_capture_mode(&capture_mode_);
+    }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+
+    CuResult pushed() const { return pushed_; }
+
+   private:
+    const CudaCalls& calls_;
+    int capture_mode_ = kCaptureRelaxed;  // then the thread's own
+    CuResult pushed_ = kSuccess;
+  };
+
+  Status Initialize() {
+    const CuResult result = calls_.init(0);
+    switch (result) {
+      case kNotInitialized:
+        return FailedPreconditionError(std::string(kForked));
+      case kStubLibrary:
+      case kNoDevice:
+      case kDriverMismatch:
+      case kDriverUnsupported:
+        return FailedPreconditionError(
+            std::string(Check(result, "cuInit").message()));
+      default:
+        return Check(result, "cuInit");
+    }
+  }
+
+  // Runs `fn` with the device's primary context.
   template <typename Fn>
   Status On(int device, Fn&& fn) {
     HF_RETURN_IF_ERROR(CheckProcess());
     HF_ASSIGN_OR_RETURN(const CuContext context, ContextOf(device));
-    HF_RETURN_IF_ERROR(Check(calls_.push_context(context), "cuCtxPushCurrent"));
+    const Current current(calls_, context);
+    HF_RETURN_IF_ERROR(Check(current.pushed(), "cuCtxPushCurrent"));
     const Status status = fn();
-    CuContext popped = nullptr;
-    const Status restored =
-        Check(calls_.pop_context(&popped), "cuCtxPopCurrent");
-    return status.ok() ? restored : status;
+    return status.WithContext("device " + std::to_string(device));
   }
 
   Result<CuContext> ContextOf(int device) {

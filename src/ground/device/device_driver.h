@@ -63,6 +63,9 @@ class DeviceDriver {
 
   // Returns the name for messages: "CUDA".
   virtual std::string_view name() const = 0;
+  // Returns FailedPrecondition in a process that was forked after the driver
+  // had begun.
+  virtual Status CheckProcess() const = 0;
   virtual Result<AddressInfo> Describe(DeviceAddress address) = 0;
 
   // Page-locked memory, from which copies run at the speed of the bus.
@@ -76,10 +79,9 @@ class DeviceDriver {
 
   virtual Result<DeviceEvent> CreateEvent(int device) = 0;
   virtual void DestroyEvent(int device, DeviceEvent event) = 0;
+  // FailedPrecondition while the stream's work is captured into a graph;
+  // InvalidArgument for a stream of another device or context.
   virtual Status Record(int device, DeviceEvent event, DeviceStream stream) = 0;
-  // Lets the later work of `stream` wait until `event` has passed.
-  virtual Status HoldStream(int device, DeviceStream stream,
-                            DeviceEvent event) = 0;
   // Returns whether the event's last Record has passed. Does not block.
   virtual Result<bool> HasPassed(int device, DeviceEvent event) = 0;
 

@@ -1,7 +1,7 @@
 #include "ground/device/device_reader.h"
 
 #include <algorithm>
-#include <array>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -53,6 +53,17 @@ Status CheckShape(const DeviceArray& array) {
         "device array: strides (got " + std::to_string(array.strides.size()) +
         ", want one for each of " + std::to_string(array.shape.size()) +
         " dimensions)");
+  }
+  if (array.shape.size() > kRankMax) {
+    return InvalidArgumentError("device array: rank " +
+                                std::to_string(array.shape.size()) +
+                                " (want at most " + std::to_string(kRankMax) +
+                                ")");
+  }
+  for (const int64_t stride : array.strides) {
+    if (stride == std::numeric_limits<int64_t>::min()) {
+      return InvalidArgumentError("device array: a stride of -2^63 bytes");
+    }
   }
   for (const int64_t extent : array.shape) {
     if (extent < 0) {
@@ -137,12 +148,17 @@ Status DeviceReader::Read(const Shape& origin, const ArrayView& target) const {
   const std::vector<Box> pieces =
       CutBox(view_, {origin, target.shape}, ring_->slot_bytes());
   if (pieces.empty()) return Status();
+  HF_RETURN_IF_ERROR(ring_->driver().CheckProcess());
+  // No slot is taken, and no copy queued, while the program's work goes on.
+  if (!is_written_.load(std::memory_order_acquire)) {
+    HF_RETURN_IF_ERROR(ring_->WaitFor(written_));
+    is_written_.store(true, std::memory_order_release);
+  }
   HF_ASSIGN_OR_RETURN(PinnedRing::Slot slot, ring_->Take());
-  HF_RETURN_IF_ERROR(slot.HoldUntil(written_));
   for (const Box& piece : pieces) {
     const BoxRows rows = RowsOf(view_, piece, slot.data());
     for (const RowCopy& copy : rows.copies) {
-      HF_RETURN_IF_ERROR(slot.CopyToHost(copy));
+      HF_RETURN_IF_ERROR(slot.CopyToHost(copy, owner_));
     }
     HF_RETURN_IF_ERROR(slot.Wait());
     CopyStrided(rows.view, Subview(target, Relative(piece, origin)));
@@ -156,6 +172,12 @@ Result<Tree> DeviceLeaf(DeviceArray array, ArrayKind kind,
     array.strides = ContiguousStrides(array.shape, DTypeBytes(array.dtype));
   }
   HF_RETURN_IF_ERROR(CheckShape(array));
+  if (ElementCount(array.shape) == 0) {  // it may have no address
+    HF_ASSIGN_OR_RETURN(Array empty,
+                        Array::Allocate(array.dtype, array.shape));
+    if (kind == ArrayKind::kNumpy) return Tree(std::move(empty));
+    return Tree::JaxArray(std::move(empty), std::move(traits));
+  }
   HF_ASSIGN_OR_RETURN(DeviceDriver* const driver, CudaDriver());
   HF_ASSIGN_OR_RETURN(const int device, DeviceOf(*driver, array));
   HF_ASSIGN_OR_RETURN(auto ring, RingOf(*driver, device));

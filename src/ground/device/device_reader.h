@@ -7,6 +7,7 @@
 // naming the device.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "ground/device/device_driver.h"
@@ -25,6 +26,7 @@ class DeviceReader : public ArrayReader {
   ~DeviceReader() override;
 
   Status Read(const Shape& origin, const ArrayView& target) const override;
+  bool is_live() const override { return true; }
 
  private:
   DeviceReader(std::shared_ptr<PinnedRing> ring, DeviceArray array,
@@ -34,6 +36,7 @@ class DeviceReader : public ArrayReader {
   const std::shared_ptr<const void> owner_;
   const ConstArrayView view_;  // its data is an address on the device
   const DeviceEvent written_;  // passes when the elements have been written
+  mutable std::atomic<bool> is_written_{false};
 };
 
 }  // namespace holdfast

@@ -1,6 +1,8 @@
 #include "ground/device/device_reader.h"
 
 #include <atomic>
+#include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -107,7 +109,7 @@ TEST_F(DeviceReaderTest, WorkThatNeverEndsIsADeadline) {
     EXPECT_THAT(std::string(read.status().message()),
                 HasSubstr("the work that the program queued before it does "
                           "not end"));
-    // Another array does not get the slot whose copies have not ended.
+    // Another array is read meanwhile.
     const std::string other = RandomBytes(2400, 8);
     const auto beside = DeviceReader::Make(ring_, ArrayOf(other));
     ASSERT_TRUE(beside.ok());
@@ -118,6 +120,33 @@ TEST_F(DeviceReaderTest, WorkThatNeverEndsIsADeadline) {
     EXPECT_EQ(*ReadAll(**reader), bytes_);
   }
   twin_.DestroyStream(0, stream);
+}
+
+// Slots whose copies do not end are given to nobody, and nobody waits for them
+// forever, however many wait.
+TEST_F(DeviceReaderTest, CopiesThatDoNotEndAreADeadlineForAll) {
+  const auto owner = std::make_shared<int>(0);
+  DeviceArray array = ArrayOf(bytes_);
+  array.owner = owner;
+  const auto reader = DeviceReader::Make(ring_, std::move(array));
+  ASSERT_TRUE(reader.ok());
+  twin_.Stall(true);
+  std::atomic<int> late_count{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {  // of which three get a slot
+    threads.emplace_back([&] {
+      late_count += ReadAll(**reader).status().code() ==
+                    StatusCode::kDeadlineExceeded;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(late_count, 8);
+  // The reader, and each slot with a copy that may still read the memory.
+  EXPECT_EQ(owner.use_count(), 1 + 1 + 3);
+  twin_.Stall(false);
+  const auto read = ReadAll(**reader);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(*read, bytes_);
 }
 
 TEST_F(DeviceReaderTest, ManyThreadsShareTheSlots) {
@@ -136,6 +165,7 @@ TEST_F(DeviceReaderTest, ManyThreadsShareTheSlots) {
 }
 
 TEST_F(DeviceReaderTest, EachFailingCallIsAnErrorOrHarmless) {
+  int failed_count = 0;
   for (int call = 1; call < 60; ++call) {
     SCOPED_TRACE(call);
     const DeviceArray array = ArrayOf(bytes_);
@@ -152,6 +182,7 @@ TEST_F(DeviceReaderTest, EachFailingCallIsAnErrorOrHarmless) {
       if (read.ok()) {
         EXPECT_EQ(*read, bytes_);
       } else {
+        ++failed_count;
         EXPECT_EQ(read.status().message(), "injected");
       }
       // The next read is right, whatever failed before.
@@ -164,16 +195,20 @@ TEST_F(DeviceReaderTest, EachFailingCallIsAnErrorOrHarmless) {
     }
     twin_.Free(array.address);
   }
+  EXPECT_GT(failed_count, 20);
 }
 
-// A stream that failed never says that its copies have ended. They may still
-// write to the twin's memory, so the twin outlives the test.
+// Returns a twin that outlives the test: a stream that failed never says that
+// its copies have ended, and they may still write to the twin's memory.
+DeviceTwin& LastingTwin() {
+  static auto& twins = *new std::vector<std::unique_ptr<DeviceTwin>>();
+  return *twins.emplace_back(std::make_unique<DeviceTwin>());
+}
+
 TEST(DeviceReader, ACopyThatIsCutOffIsNeverTakenForWhole) {
   for (int copy = 1; copy <= 5; ++copy) {
     SCOPED_TRACE(copy);
-    auto& twin = *new DeviceTwin();
-    static auto& twins = *new std::vector<DeviceTwin*>();
-    twins.push_back(&twin);
+    DeviceTwin& twin = LastingTwin();
     auto ring = std::make_shared<PinnedRing>(
         twin, 0, PinnedRingOptions{.slot_bytes = 500, .wait_seconds_max = 1});
     DeviceArray array;
@@ -191,12 +226,57 @@ TEST(DeviceReader, ACopyThatIsCutOffIsNeverTakenForWhole) {
   }
 }
 
-TEST_F(DeviceReaderTest, ALostDeviceFailsEachReadAndFreesWhatItCan) {
-  auto reader = DeviceReader::Make(ring_, ArrayOf(bytes_));
+// The slot of a copy that failed is lost, with its twin, until all are: then no
+// memory is allocated any more.
+TEST(DeviceReader, ALostDeviceFailsEachReadAndTakesNoMoreMemory) {
+  DeviceTwin& twin = LastingTwin();
+  auto ring = std::make_shared<PinnedRing>(
+      twin, 0,
+      PinnedRingOptions{.slot_bytes = 500,
+                        .byte_count_max = 1500,
+                        .wait_seconds_max = 1});
+  DeviceArray array;
+  array.shape = {2400};
+  array.strides = {1};
+  array.address = twin.Allocate(0, RandomBytes(2400, 5));
+  const auto reader = DeviceReader::Make(ring, array);
   ASSERT_TRUE(reader.ok());
-  twin_.Lose();
-  EXPECT_THAT(std::string(ReadAll(**reader).status().message()),
-              HasSubstr("the device is lost"));
+  std::string read(2400, '\0');
+  const ArrayView target{DType::kUint8, read.data(), {2400}, {1}};
+  ASSERT_TRUE((*reader)->Read({0}, target).ok());
+  twin.Lose();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ((*reader)->Read({0}, target).code(), StatusCode::kUnavailable);
+  }
+  EXPECT_LE(twin.pinned_bytes_peak(), 1500u);
+}
+
+TEST(DeviceReader, ARefusalMakesTheRingDoWithTheSlotsThatItHas) {
+  DeviceTwin twin({.pinned_bytes_max = 1200});
+  const std::string bytes = RandomBytes(2400, 3);
+  auto ring = std::make_shared<PinnedRing>(
+      twin, 0, PinnedRingOptions{.slot_bytes = 500, .wait_seconds_max = 20});
+  DeviceArray array;
+  array.shape = {2400};
+  array.strides = {1};
+  array.address = twin.Allocate(0, bytes);
+  const auto reader = DeviceReader::Make(ring, array);
+  ASSERT_TRUE(reader.ok());
+  std::atomic<int> right{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&] {
+      std::string read(2400, '\0');
+      right += (*reader)
+                   ->Read({0}, {DType::kUint8, read.data(), {2400}, {1}})
+                   .ok() &&
+               read == bytes;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(right, 6);
+  EXPECT_LE(twin.pinned_bytes_peak(), 1000u);
+  EXPECT_THAT(twin.violations(), IsEmpty());
 }
 
 TEST(DeviceReader, WithoutPinnedMemoryOrdinaryMemoryServes) {
@@ -218,7 +298,7 @@ TEST(DeviceReader, WithoutPinnedMemoryOrdinaryMemoryServes) {
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "holdfast: twin: no pinned memory; copies from device 0 use "
-            "ordinary memory, and are slower (`ulimit -l` may be too low)\n");
+            "ordinary memory, and are slower\n");
   EXPECT_EQ(read, bytes);
 }
 
@@ -242,6 +322,14 @@ TEST_F(DeviceReaderTest, RefusesWhatIsNotInOneAllocationOfItsDevice) {
   DeviceArray flat = ArrayOf(bytes_);
   flat.strides = {4};
   EXPECT_THAT(message(flat), HasSubstr("got 1, want one for each of 2"));
+  DeviceArray deep = ArrayOf(bytes_);
+  deep.shape = Shape(33, 1);
+  deep.strides = Shape(33, 4);
+  EXPECT_THAT(message(deep), HasSubstr("rank 33 (want at most 32)"));
+  DeviceArray least = ArrayOf(bytes_);
+  least.shape = {1, 20};
+  least.strides = {std::numeric_limits<int64_t>::min(), 4};
+  EXPECT_THAT(message(least), HasSubstr("a stride of -2^63"));
   DeviceArray negative = ArrayOf(bytes_);
   negative.shape = {-1, 20};
   EXPECT_THAT(message(negative), HasSubstr("an extent of -1"));

@@ -19,6 +19,7 @@ namespace {
 constexpr std::chrono::microseconds kPollInterval{20};
 // How often a caller without a slot looks for busy slots whose copies ended.
 constexpr std::chrono::milliseconds kReclaimInterval{1};
+constexpr std::chrono::milliseconds kLookInterval{1000};
 
 }  // namespace
 
@@ -28,6 +29,7 @@ struct PinnedRing::Slot::Memory {
   DeviceStream stream = 0;
   DeviceEvent event = 0;
   bool is_pending = false;  // copies were begun, and nobody has waited since
+  std::shared_ptr<const void> owner;  // of the memory that copies read
 
   char* data() { return pinned != nullptr ? pinned : pageable.data(); }
 };
@@ -53,10 +55,14 @@ PinnedRingOptions PinnedRing::DefaultOptions() {
 
 PinnedRing::PinnedRing(DeviceDriver& driver, int device,
                        const PinnedRingOptions& options)
-    : driver_(driver), device_(device), options_(options) {}
+    : driver_(driver),
+      device_(device),
+      options_(options),
+      slot_count_max_(std::max<uint64_t>(
+          1, options.byte_count_max / options.slot_bytes)) {}
 
 PinnedRing::~PinnedRing() {
-  ReclaimBusy();
+  (void)ReclaimBusy();
   for (const auto& memory : spare_) Destroy(*memory);
   for (auto& memory : busy_) KeepForever(std::move(memory));
 }
@@ -67,22 +73,23 @@ void PinnedRing::Destroy(Slot::Memory& memory) {
   if (memory.pinned != nullptr) driver_.FreePinned(device_, memory.pinned);
 }
 
-Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
+Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot(
+    bool is_first) {
   auto memory = std::make_unique<Slot::Memory>();
   const auto make = [&]() -> Status {
     if (is_pinned_) {
       const Result<char*> pinned =
           driver_.AllocatePinned(device_, options_.slot_bytes);
-      if (pinned.ok()) memory->pinned = *pinned;
-      if (pinned.status().code() == StatusCode::kResourceExhausted) {
-        if (is_pinned_.exchange(false)) {
-          std::fprintf(stderr,
-                       "holdfast: %s; copies from device %d use ordinary "
-                       "memory, and are slower (`ulimit -l` may be too low)\n",
-                       std::string(pinned.status().message()).c_str(), device_);
-        }
-      } else {
-        HF_RETURN_IF_ERROR(pinned.status());
+      if (pinned.ok()) {
+        memory->pinned = *pinned;
+      } else if (pinned.status().code() != StatusCode::kResourceExhausted ||
+                 !is_first) {
+        return pinned.status();
+      } else if (is_pinned_.exchange(false)) {
+        std::fprintf(stderr,
+                     "holdfast: %s; copies from device %d use ordinary memory, "
+                     "and are slower\n",
+                     std::string(pinned.status().message()).c_str(), device_);
       }
     }
     if (memory->pinned == nullptr) {
@@ -103,51 +110,60 @@ Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
   return made;
 }
 
-uint64_t PinnedRing::slot_count_max() const {
-  return std::max<uint64_t>(1, options_.byte_count_max / options_.slot_bytes);
-}
-
 Result<PinnedRing::Slot> PinnedRing::Take() {
   const auto deadline =
       Clock::now() + std::chrono::seconds(options_.wait_seconds_max);
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (spare_.empty()) ReclaimBusy();
+    Status reclaimed;
+    if (spare_.empty()) reclaimed = ReclaimBusy();
     if (!spare_.empty()) {
       Slot slot(this, std::move(spare_.back()));
       spare_.pop_back();
       return slot;
     }
-    if (slot_count_ < slot_count_max()) break;
-    if (busy_.empty()) {
-      given_back_.wait(lock);  // each taken slot has a deadline of its own
-    } else {
-      if (Clock::now() >= deadline) return LateError();
-      given_back_.wait_for(lock, kReclaimInterval);
+    if (lost_count_ >= slot_count_max_) {
+      return UnavailableError(std::string(driver_.name()) + ": device " +
+                              std::to_string(device_) +
+                              " has failed in the middle of copies");
     }
+    if (slot_count_ < slot_count_max_) {
+      const bool is_first = slot_count_++ == 0;
+      lock.unlock();
+      auto memory = MakeSlot(is_first);
+      if (memory.ok()) return Slot(this, *std::move(memory));
+      lock.lock();
+      --slot_count_;
+      given_back_.notify_all();
+      const bool has_others = slot_count_ > lost_count_;
+      if (memory.status().code() != StatusCode::kResourceExhausted ||
+          !has_others) {
+        return memory.status();
+      }
+      slot_count_max_ = slot_count_;
+      continue;
+    }
+    HF_RETURN_IF_ERROR(reclaimed);
+    if (Clock::now() >= deadline) return LateError();
+    given_back_.wait_for(lock, busy_.empty() ? kLookInterval : kReclaimInterval);
   }
-  ++slot_count_;
-  lock.unlock();
-  auto memory = MakeSlot();
-  if (memory.ok()) return Slot(this, *std::move(memory));
-  lock.lock();
-  --slot_count_;
-  given_back_.notify_one();
-  return memory.status();
 }
 
-void PinnedRing::ReclaimBusy() {
-  std::vector<std::unique_ptr<Slot::Memory>> left;
-  for (auto& memory : busy_) {
-    const auto has_passed = driver_.HasPassed(device_, memory->event);
-    if (has_passed.ok() && *has_passed) {
-      memory->is_pending = false;
-      spare_.push_back(std::move(memory));
-    } else {
-      left.push_back(std::move(memory));
+Status PinnedRing::ReclaimBusy() {
+  Status failure;
+  for (size_t i = 0; i < busy_.size();) {
+    const auto has_passed = driver_.HasPassed(device_, busy_[i]->event);
+    if (!has_passed.ok()) failure = has_passed.status();
+    if (!has_passed.ok() || !*has_passed) {
+      ++i;
+      continue;
     }
+    busy_[i]->is_pending = false;
+    busy_[i]->owner.reset();
+    spare_.push_back(std::move(busy_[i]));
+    busy_.erase(busy_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  busy_ = std::move(left);
+  return failure;
 }
 
 void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
@@ -158,9 +174,10 @@ void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
     busy_.push_back(std::move(memory));
   } else {
     KeepForever(std::move(memory));
-    --slot_count_;
+    ++lost_count_;
   }
-  given_back_.notify_one();
+  // All callers look again: one that is woken may give up.
+  given_back_.notify_all();
 }
 
 uint64_t PinnedRing::byte_count() const {
@@ -168,17 +185,13 @@ uint64_t PinnedRing::byte_count() const {
   return slot_count_ * options_.slot_bytes;
 }
 
-Status PinnedRing::WaitFor(Slot::Memory& memory) {
-  HF_RETURN_IF_ERROR(driver_.Record(device_, memory.event, memory.stream));
+Status PinnedRing::WaitFor(DeviceEvent event) const {
   const auto deadline =
       Clock::now() + std::chrono::seconds(options_.wait_seconds_max);
   for (;;) {
     HF_ASSIGN_OR_RETURN(const bool has_passed,
-                        driver_.HasPassed(device_, memory.event));
-    if (has_passed) {
-      memory.is_pending = false;
-      return Status();
-    }
+                        driver_.HasPassed(device_, event));
+    if (has_passed) return Status();
     if (Clock::now() >= deadline) return LateError();
     std::this_thread::sleep_for(kPollInterval);
   }
@@ -203,16 +216,21 @@ PinnedRing::Slot::~Slot() {
 
 char* PinnedRing::Slot::data() const { return memory_->data(); }
 
-Status PinnedRing::Slot::HoldUntil(DeviceEvent event) {
-  return ring_->driver_.HoldStream(ring_->device_, memory_->stream, event);
-}
-
-Status PinnedRing::Slot::CopyToHost(const RowCopy& copy) {
+Status PinnedRing::Slot::CopyToHost(const RowCopy& copy,
+                                    std::shared_ptr<const void> owner) {
   // Pending even if the call fails, because part of the copy may have begun.
   memory_->is_pending = true;
+  memory_->owner = std::move(owner);
   return ring_->driver_.CopyToHost(ring_->device_, copy, memory_->stream);
 }
 
-Status PinnedRing::Slot::Wait() { return ring_->WaitFor(*memory_); }
+Status PinnedRing::Slot::Wait() {
+  HF_RETURN_IF_ERROR(ring_->driver_.Record(ring_->device_, memory_->event,
+                                           memory_->stream));
+  HF_RETURN_IF_ERROR(ring_->WaitFor(memory_->event));
+  memory_->is_pending = false;
+  memory_->owner.reset();
+  return Status();
+}
 
 }  // namespace holdfast

@@ -4,8 +4,9 @@
 // It has equal slots, each with a stream and an event of its own, so that
 // copies through different slots run side by side. Slots are made when they are
 // first needed, up to the bound, and kept for later calls. If the system
-// refuses page-locked memory (`ulimit -l`), slots are ordinary memory, copies
-// are slower, and stderr says so once.
+// refuses page-locked memory, the ring makes do with the slots that it has; if
+// it has none, slots are ordinary memory, copies are slower, and stderr says so
+// once.
 //
 // Thread-safety: any thread. Ownership: owns its slots; borrows the driver.
 // Units: bytes. Errors: those of DeviceDriver; DeadlineExceeded (a copy did not
@@ -54,10 +55,10 @@ class PinnedRing {
     ~Slot();
 
     char* data() const;
-    // Lets the slot's copies begin only when `event` has passed.
-    Status HoldUntil(DeviceEvent event);
-    // Begins a copy into data(). REQUIRES: copy.host is inside it.
-    Status CopyToHost(const RowCopy& copy);
+    // Begins a copy into data(). The slot keeps `owner`, which keeps the
+    // device's memory, until the copy has ended. REQUIRES: copy.host is inside
+    // data().
+    Status CopyToHost(const RowCopy& copy, std::shared_ptr<const void> owner);
     // Waits until all copies of the slot have ended.
     Status Wait();
 
@@ -73,6 +74,8 @@ class PinnedRing {
   // Takes a slot, or waits until another caller gives one back. REQUIRES: the
   // calling thread has no other slot.
   Result<Slot> Take();
+  // Waits until an event of the program's work has passed.
+  Status WaitFor(DeviceEvent event) const;
 
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
@@ -83,17 +86,15 @@ class PinnedRing {
  private:
   using Clock = std::chrono::steady_clock;
 
-  Result<std::unique_ptr<Slot::Memory>> MakeSlot();
+  Result<std::unique_ptr<Slot::Memory>> MakeSlot(bool is_first);
   void Destroy(Slot::Memory& memory);
-  Status WaitFor(Slot::Memory& memory);
   void GiveBack(std::unique_ptr<Slot::Memory> memory);
   // Keeps memory that a copy may still write to, because the device cannot say
   // that the copy has ended.
   static void KeepForever(std::unique_ptr<Slot::Memory> memory);
-  // Moves the busy slots whose copies have ended to the spare ones. Called with
-  // the mutex held.
-  void ReclaimBusy();
-  uint64_t slot_count_max() const;
+  // Moves the busy slots whose copies have ended to the spare ones; returns the
+  // device's error if it cannot say. Called with the mutex held.
+  Status ReclaimBusy();
   Status LateError() const;
 
   DeviceDriver& driver_;
@@ -105,7 +106,9 @@ class PinnedRing {
   std::condition_variable given_back_;
   std::vector<std::unique_ptr<Slot::Memory>> spare_;
   std::vector<std::unique_ptr<Slot::Memory>> busy_;  // copies may still write
-  uint64_t slot_count_ = 0;  // with those that are taken
+  uint64_t slot_count_ = 0;      // with those that are taken, or lost
+  uint64_t slot_count_max_ = 0;  // fewer once the system refuses memory
+  uint64_t lost_count_ = 0;
 };
 
 }  // namespace holdfast

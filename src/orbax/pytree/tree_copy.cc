@@ -44,8 +44,9 @@ class SnapshotPlanner {
 
   Tree CopyOf(const KeyPath& path, const Tree& leaf) {
     if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return leaf;
-    if (leaf.reader() != nullptr) return leaf;
+    if (leaf.reader() != nullptr && !leaf.reader()->is_live()) return leaf;
     if (is_immutable_ && is_immutable_(leaf)) return leaf;
+    if (leaf.reader() != nullptr) return Read(leaf);
     const bool is_first = is_first_ && is_first_(PathOf(path));
     if (leaf.is_sharded()) return CopyOfShards(leaf, is_first);
     Array copy = Plan(leaf.array(), is_first);
@@ -65,6 +66,19 @@ class SnapshotPlanner {
   }
 
  private:
+  // Returns a live deferred array in host memory.
+  Tree Read(const Tree& leaf) {
+    if (!status_.ok()) return leaf;
+    Result<Array> copy =
+        Array::Allocate(leaf.array_dtype(), leaf.array_shape());
+    status_ = copy.ok() ? leaf.reader()->Read(Shape(copy->shape().size(), 0),
+                                              copy->mutable_view())
+                        : copy.status();
+    if (!status_.ok()) return leaf;
+    if (leaf.array_kind() == ArrayKind::kNumpy) return Tree(*std::move(copy));
+    return Tree::JaxArray(*std::move(copy), TraitsOf(leaf));
+  }
+
   Tree CopyOfShards(const Tree& leaf, bool is_first) {
     std::vector<ArrayShard> shards;
     for (const ArrayShard& shard : leaf.shards()) {
@@ -117,8 +131,11 @@ class SnapshotPlanner {
 
 uint64_t LeafBytes(const Tree& leaf, const IsImmutableFn& is_immutable) {
   if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return 0;
-  if (leaf.reader() != nullptr) return 0;
+  if (leaf.reader() != nullptr && !leaf.reader()->is_live()) return 0;
   if (is_immutable && is_immutable(leaf)) return 0;
+  if (leaf.reader() != nullptr) {
+    return ElementCount(leaf.array_shape()) * DTypeBytes(leaf.array_dtype());
+  }
   if (!leaf.is_sharded()) return leaf.array().byte_count();
   uint64_t byte_count = 0;
   for (const ArrayShard& shard : leaf.shards()) {
