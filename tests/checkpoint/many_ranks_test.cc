@@ -338,6 +338,37 @@ TEST_P(ManyRanks, ShareDeferredArrays) {
   EXPECT_EQ(sum, 64 * 32) << "each chunk is read by one rank";
 }
 
+// Ranks may hold different elements of an array in memory. They are not mixed.
+TEST_P(ManyRanks, OnlyThePrimaryWritesALiveArray) {
+  class Reader : public ArrayReader {
+   public:
+    explicit Reader(int64_t rank) : rank_(rank) {}
+    Status Read(const Shape&, const ArrayView& target) const override {
+      const auto element = static_cast<uint8_t>(rank_ + 1);
+      FillStrided(target, reinterpret_cast<const char*>(&element));
+      return Status();
+    }
+    bool is_live() const override { return true; }
+
+   private:
+    const int64_t rank_;
+  };
+  ExpectAllOk(OnAllRanks(rank_count(), [&](ProcessGroup& group) {
+    SaveOptions options = Options(group);
+    options.chunk_bytes_target = 64;
+    const Tree tree = Tree::Dict(
+        {{"w", Tree::DeferredArray(DType::kUint8, {64, 8},
+                                   std::make_shared<Reader>(group.rank()))}});
+    return Save(path_, tree, options).status();
+  }));
+  Array want = *Array::Allocate(DType::kUint8, {64, 8});
+  const char one = 1;
+  FillStrided(want.mutable_view(), &one);
+  const auto loaded = Load(path_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_TRUE(*loaded->tree.Find("w") == Tree(want));
+}
+
 TEST_P(ManyRanks, PutSeveralItemsIntoOneCheckpoint) {
   const RankTrees trees(rank_count());
   ExpectAllOk(OnAllRanks(rank_count(), [&](ProcessGroup& group) -> Status {

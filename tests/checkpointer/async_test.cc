@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "checkpointer/handlers_for_test.h"
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -284,6 +286,34 @@ TEST_F(AsyncTest, TheDestructorWaits) {
   checkpointer.reset();
   EXPECT_TRUE(Verify(path_)->damages.empty());
   EXPECT_EQ(Taken(Load(path_)).tree, save.args.item);
+}
+
+// Elements that are read from a device may change once Save has returned, as
+// those in host memory may.
+TEST_F(AsyncTest, ALiveArrayMayChangeOnceSaveHasReturned) {
+  class Reader : public ArrayReader {
+   public:
+    explicit Reader(Array array) : array_(std::move(array)) {}
+    Status Read(const Shape& origin, const ArrayView& target) const override {
+      CopyStrided(Subview(array_.view(), {origin, target.shape}), target);
+      return Status();
+    }
+    bool is_live() const override { return true; }
+    Array array_;
+  };
+  const auto reader = std::make_shared<Reader>(FloatArray({101, 31}, 0));
+  const Tree before(FloatArray({101, 31}, 0));
+  auto checkpointer =
+      Taken(AsyncCheckpointer::Make(Taken(MakePyTreeHandler())));
+  PyTreeSave save(Tree::Dict(
+      {{"w", Tree::DeferredArray(DType::kFloat32, {101, 31}, reader)}}));
+  ASSERT_TRUE(checkpointer->Save(path_, save).ok());
+  const float changed = 7;
+  FillStrided(reader->array_.mutable_view(),
+              reinterpret_cast<const char*>(&changed));
+  ASSERT_TRUE(checkpointer->WaitUntilFinished().ok());
+  const auto loaded = Taken(Load(path_));
+  EXPECT_TRUE(*loaded.tree.Find("w") == before);
 }
 
 TEST_F(AsyncTest, AClosedCheckpointerRefuses) {

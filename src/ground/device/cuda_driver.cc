@@ -85,8 +85,7 @@ static_assert(sizeof(CuCopy2d) == 128);
   F(stream_destroy, "cuStreamDestroy_v2", CuResult (*)(DeviceStream))       \
   F(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",             \
     CuResult (*)(int*))                                                     \
-  F(is_capturing, "cuStreamIsCapturing",                                    \
-    CuResult (*)(DeviceStream, int*))                                       \
+  F(is_capturing, "cuStreamIsCapturing", CuResult (*)(DeviceStream, int*))  \
   F(event_create, "cuEventCreate", CuResult (*)(DeviceEvent*, unsigned))    \
   F(event_destroy, "cuEventDestroy_v2", CuResult (*)(DeviceEvent))          \
   F(event_record, "cuEventRecord", CuResult (*)(DeviceEvent, DeviceStream)) \
@@ -212,7 +211,8 @@ class Cuda : public DeviceDriver {
     return On(device, [&] {
       int is_capturing = 0;
       const CuResult asked = calls_.is_capturing(stream, &is_capturing);
-      if (asked == kCaptureImplicit || (asked == kSuccess && is_capturing != 0)) {
+      if (asked == kCaptureImplicit ||
+          (asked == kSuccess && is_capturing != 0)) {
         return FailedPreconditionError(
             "CUDA: the stream's work is being captured into a graph; save "
             "after the capture");

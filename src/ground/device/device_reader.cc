@@ -55,10 +55,9 @@ Status CheckShape(const DeviceArray& array) {
         " dimensions)");
   }
   if (array.shape.size() > kRankMax) {
-    return InvalidArgumentError("device array: rank " +
-                                std::to_string(array.shape.size()) +
-                                " (want at most " + std::to_string(kRankMax) +
-                                ")");
+    return InvalidArgumentError(
+        "device array: rank " + std::to_string(array.shape.size()) +
+        " (want at most " + std::to_string(kRankMax) + ")");
   }
   for (const int64_t stride : array.strides) {
     if (stride == std::numeric_limits<int64_t>::min()) {
@@ -173,8 +172,7 @@ Result<Tree> DeviceLeaf(DeviceArray array, ArrayKind kind,
   }
   HF_RETURN_IF_ERROR(CheckShape(array));
   if (ElementCount(array.shape) == 0) {  // it may have no address
-    HF_ASSIGN_OR_RETURN(Array empty,
-                        Array::Allocate(array.dtype, array.shape));
+    HF_ASSIGN_OR_RETURN(Array empty, Array::Allocate(array.dtype, array.shape));
     if (kind == ArrayKind::kNumpy) return Tree(std::move(empty));
     return Tree::JaxArray(std::move(empty), std::move(traits));
   }

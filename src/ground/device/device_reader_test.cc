@@ -135,8 +135,8 @@ TEST_F(DeviceReaderTest, CopiesThatDoNotEndAreADeadlineForAll) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < 8; ++i) {  // of which three get a slot
     threads.emplace_back([&] {
-      late_count += ReadAll(**reader).status().code() ==
-                    StatusCode::kDeadlineExceeded;
+      late_count +=
+          ReadAll(**reader).status().code() == StatusCode::kDeadlineExceeded;
     });
   }
   threads.clear();
@@ -232,9 +232,8 @@ TEST(DeviceReader, ALostDeviceFailsEachReadAndTakesNoMoreMemory) {
   DeviceTwin& twin = LastingTwin();
   auto ring = std::make_shared<PinnedRing>(
       twin, 0,
-      PinnedRingOptions{.slot_bytes = 500,
-                        .byte_count_max = 1500,
-                        .wait_seconds_max = 1});
+      PinnedRingOptions{
+          .slot_bytes = 500, .byte_count_max = 1500, .wait_seconds_max = 1});
   DeviceArray array;
   array.shape = {2400};
   array.strides = {1};

@@ -58,8 +58,8 @@ PinnedRing::PinnedRing(DeviceDriver& driver, int device,
     : driver_(driver),
       device_(device),
       options_(options),
-      slot_count_max_(std::max<uint64_t>(
-          1, options.byte_count_max / options.slot_bytes)) {}
+      slot_count_max_(
+          std::max<uint64_t>(1, options.byte_count_max / options.slot_bytes)) {}
 
 PinnedRing::~PinnedRing() {
   (void)ReclaimBusy();
@@ -145,7 +145,8 @@ Result<PinnedRing::Slot> PinnedRing::Take() {
     }
     HF_RETURN_IF_ERROR(reclaimed);
     if (Clock::now() >= deadline) return LateError();
-    given_back_.wait_for(lock, busy_.empty() ? kLookInterval : kReclaimInterval);
+    given_back_.wait_for(lock,
+                         busy_.empty() ? kLookInterval : kReclaimInterval);
   }
 }
 
@@ -225,8 +226,8 @@ Status PinnedRing::Slot::CopyToHost(const RowCopy& copy,
 }
 
 Status PinnedRing::Slot::Wait() {
-  HF_RETURN_IF_ERROR(ring_->driver_.Record(ring_->device_, memory_->event,
-                                           memory_->stream));
+  HF_RETURN_IF_ERROR(
+      ring_->driver_.Record(ring_->device_, memory_->event, memory_->stream));
   HF_RETURN_IF_ERROR(ring_->WaitFor(memory_->event));
   memory_->is_pending = false;
   memory_->owner.reset();
