@@ -15,9 +15,9 @@
 // that is too old, a process that was forked after CUDA had begun, or a stream
 // that is being captured into a graph), InvalidArgument (memory that is on no
 // device, an array beyond the driver's allocation, or a stream of another
-// device), Unavailable (the device failed); a save returns
-// the same, ResourceExhausted, and DeadlineExceeded if the device does not
-// finish a copy in 10 minutes.
+// device), Unavailable (the device failed); a save returns the same,
+// ResourceExhausted, and DeadlineExceeded if the device does not finish a copy
+// in 10 minutes.
 #pragma once
 
 #include <cstdint>

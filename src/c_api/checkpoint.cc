@@ -72,8 +72,9 @@ Result<size_t> BoxBytes(const LeafInfo& info, const Shape& shape) {
   const size_t element_bytes = DTypeBytes(*info.dtype);
   const auto count = static_cast<size_t>(ElementCount(shape));
   if (count <= PTRDIFF_MAX / element_bytes) return count * element_bytes;
-  return ResourceExhaustedError(info.name + ": too large for any memory" +
-                                " (got shape " + ShapeToString(shape) + ")");
+  return ResourceExhaustedError(info.name +
+                                ": too large for any memory (got shape " +
+                                ShapeToString(shape) + ")");
 }
 
 Status ReadBoxInto(const holdfast_checkpoint* handle, size_t leaf,

@@ -365,8 +365,9 @@ Result<std::vector<std::string>> TrashSteps(
     const Status synced = SyncDirectory(Place(target.directory));
     // A trash directory that is missing was empty.
     if (synced.code() != StatusCode::kNotFound) HF_RETURN_IF_ERROR(synced);
-    if (target.directory != base)
+    if (target.directory != base) {
       HF_RETURN_IF_ERROR(SyncDirectory(Place(base)));
+    }
   }
   HF_RETURN_IF_ERROR(failure);
   return paths;

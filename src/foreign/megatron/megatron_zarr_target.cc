@@ -109,8 +109,9 @@ class MegatronZarrTarget final : public FormatTarget {
       files.swap(dirty_files_);
       directories.swap(dirty_directories_);
     }
-    for (const std::string& file : files)
+    for (const std::string& file : files) {
       HF_RETURN_IF_ERROR(SyncFile(Place(file)));
+    }
     for (const std::string& directory : directories) {
       HF_RETURN_IF_ERROR(SyncDirectory(Place(directory)));
     }

@@ -1,11 +1,11 @@
 // DeviceDriver: the memory of accelerators, and copies between it and the host.
 //
 // An address names one byte of any memory that the driver knows. Copies are
-// asynchronous: they take effect in the order of their stream, and only a Wait
-// for an event that was recorded after a copy tells that the copy is done.
-// Until then neither side of the copy may be changed or read. A program's own
-// streams are passed by handle: an event recorded on one marks the point that
-// the program's work has reached.
+// asynchronous: they take effect in the order of their stream, and only an
+// event that was recorded after a copy, and has passed, tells that the copy is
+// done. Until then neither side of the copy may be changed or read. A program's
+// own streams are passed by handle: an event recorded on one marks the point
+// that the program's work has reached.
 //
 // Thread-safety: any thread. Ownership: what a call makes is released by the
 // call that is named beside it. Units: bytes.
@@ -38,7 +38,7 @@ enum class MemoryHome : uint8_t {
 struct AddressInfo {
   MemoryHome home = MemoryHome::kHost;
   int device = -1;  // of kDevice and kManaged
-  // The allocation that the address lies in; zeros for kHost.
+  // The allocation that the address is in; zeros for kHost and kPinned.
   DeviceAddress begin = 0;
   uint64_t byte_count = 0;
 };
@@ -85,8 +85,7 @@ class DeviceDriver {
   // Returns whether the event's last Record has passed. Does not block.
   virtual Result<bool> HasPassed(int device, DeviceEvent event) = 0;
 
-  // REQUIRES: the host's side is pinned, or the copy is waited for before the
-  // host's side is touched.
+  // Begins a copy. It may block if the host's side is not pinned.
   virtual Status CopyToHost(int device, const RowCopy& copy,
                             DeviceStream stream) = 0;
 };

@@ -1,6 +1,5 @@
 #include "ground/device/device_reader.h"
 
-#include <algorithm>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -98,7 +97,7 @@ ConstArrayView ViewOf(const DeviceArray& array) {
 }
 
 // Returns the ring for copies from one of CUDA's devices.
-Result<std::shared_ptr<PinnedRing>> RingOf(DeviceDriver& driver, int device) {
+std::shared_ptr<PinnedRing> RingOf(DeviceDriver& driver, int device) {
   // Never destroyed: a leaf may outlive main.
   static auto& mutex = *new std::mutex();
   static auto& rings = *new std::map<int, std::shared_ptr<PinnedRing>>();
@@ -135,6 +134,13 @@ Result<std::shared_ptr<const DeviceReader>> DeviceReader::Make(
                                 std::to_string(at) + " (want " +
                                 std::to_string(device) + ")");
   }
+  return Begin(std::move(ring), std::move(array));
+}
+
+Result<std::shared_ptr<const DeviceReader>> DeviceReader::Begin(
+    std::shared_ptr<PinnedRing> ring, DeviceArray array) {
+  DeviceDriver& driver = ring->driver();
+  const int device = ring->device();
   HF_ASSIGN_OR_RETURN(const DeviceEvent written, driver.CreateEvent(device));
   const uint64_t stream = array.stream;
   std::shared_ptr<const DeviceReader> reader(
@@ -178,11 +184,10 @@ Result<Tree> DeviceLeaf(DeviceArray array, ArrayKind kind,
   }
   HF_ASSIGN_OR_RETURN(DeviceDriver* const driver, CudaDriver());
   HF_ASSIGN_OR_RETURN(const int device, DeviceOf(*driver, array));
-  HF_ASSIGN_OR_RETURN(auto ring, RingOf(*driver, device));
   const DType dtype = array.dtype;
   Shape shape = array.shape;
-  HF_ASSIGN_OR_RETURN(auto reader,
-                      DeviceReader::Make(std::move(ring), std::move(array)));
+  HF_ASSIGN_OR_RETURN(auto reader, DeviceReader::Begin(RingOf(*driver, device),
+                                                       std::move(array)));
   return Tree::DeferredArray(dtype, std::move(shape), std::move(reader), kind,
                              std::move(traits));
 }

@@ -29,6 +29,11 @@ class DeviceReader : public ArrayReader {
   bool is_live() const override { return true; }
 
  private:
+  friend Result<Tree> DeviceLeaf(DeviceArray array, ArrayKind kind,
+                                 std::shared_ptr<const ArrayTraits> traits);
+  // Make, for an array that was checked.
+  static Result<std::shared_ptr<const DeviceReader>> Begin(
+      std::shared_ptr<PinnedRing> ring, DeviceArray array);
   DeviceReader(std::shared_ptr<PinnedRing> ring, DeviceArray array,
                DeviceEvent written);
 

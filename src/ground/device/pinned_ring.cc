@@ -181,11 +181,6 @@ void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
   given_back_.notify_all();
 }
 
-uint64_t PinnedRing::byte_count() const {
-  const std::lock_guard lock(mutex_);
-  return slot_count_ * options_.slot_bytes;
-}
-
 Status PinnedRing::WaitFor(DeviceEvent event) const {
   const auto deadline =
       Clock::now() + std::chrono::seconds(options_.wait_seconds_max);

@@ -29,7 +29,7 @@ namespace holdfast {
 struct PinnedRingOptions {
   uint64_t slot_bytes = uint64_t{8} << 20;
   uint64_t byte_count_max = uint64_t{1} << 30;
-  // How long Slot::Wait waits for a copy.
+  // How long a caller waits: for a slot, a copy, or the program's work.
   int64_t wait_seconds_max = 600;
 };
 
@@ -80,8 +80,6 @@ class PinnedRing {
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
   uint64_t slot_bytes() const { return options_.slot_bytes; }
-  // Bytes of all slots that were made.
-  uint64_t byte_count() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -102,7 +100,7 @@ class PinnedRing {
   const PinnedRingOptions options_;
   std::atomic<bool> is_pinned_{true};  // until the system refuses it
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable given_back_;
   std::vector<std::unique_ptr<Slot::Memory>> spare_;
   std::vector<std::unique_ptr<Slot::Memory>> busy_;  // copies may still write

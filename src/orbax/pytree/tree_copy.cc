@@ -21,19 +21,32 @@ constexpr size_t kPieceBytes = size_t{4} << 20;
 struct PlannedCopy {
   ConstArrayView source;
   ArrayView target;
+  const ArrayReader* reader = nullptr;  // if not null, reads all of `target`
   bool is_first = false;
   // The part of a contiguous array to copy; byte_count 0 means all of it.
   size_t offset = 0;
   size_t byte_count = 0;
 
-  void Run() const {
+  Status Run() const {
+    if (reader != nullptr) {
+      return reader->Read(Shape(target.shape.size(), 0), target);
+    }
     if (byte_count == 0) {
       CopyStrided(source, target);
     } else {
       std::memcpy(target.data + offset, source.data + offset, byte_count);
     }
+    return Status();
   }
 };
+
+// Returns whether the program may change the leaf's elements after the save has
+// returned.
+bool MayChange(const Tree& leaf, const IsImmutableFn& is_immutable) {
+  if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return false;
+  if (leaf.reader() != nullptr && !leaf.reader()->is_live()) return false;
+  return !is_immutable || !is_immutable(leaf);
+}
 
 // Allocates the memory of each copy, and makes the tree that holds it.
 class SnapshotPlanner {
@@ -43,15 +56,11 @@ class SnapshotPlanner {
       : is_first_(is_first), is_immutable_(is_immutable) {}
 
   Tree CopyOf(const KeyPath& path, const Tree& leaf) {
-    if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return leaf;
-    if (leaf.reader() != nullptr && !leaf.reader()->is_live()) return leaf;
-    if (is_immutable_ && is_immutable_(leaf)) return leaf;
-    if (leaf.reader() != nullptr) return Read(leaf);
+    if (!MayChange(leaf, is_immutable_)) return leaf;
     const bool is_first = is_first_ && is_first_(PathOf(path));
     if (leaf.is_sharded()) return CopyOfShards(leaf, is_first);
-    Array copy = Plan(leaf.array(), is_first);
-    if (leaf.array_kind() == ArrayKind::kNumpy) return Tree(std::move(copy));
-    return Tree::JaxArray(std::move(copy), TraitsOf(leaf));
+    if (leaf.reader() != nullptr) return CopyOfReader(leaf, is_first);
+    return Whole(leaf, Plan(leaf.array(), is_first));
   }
 
   const Status& status() const { return status_; }
@@ -66,19 +75,6 @@ class SnapshotPlanner {
   }
 
  private:
-  // Returns a live deferred array in host memory.
-  Tree Read(const Tree& leaf) {
-    if (!status_.ok()) return leaf;
-    Result<Array> copy =
-        Array::Allocate(leaf.array_dtype(), leaf.array_shape());
-    status_ = copy.ok() ? leaf.reader()->Read(Shape(copy->shape().size(), 0),
-                                              copy->mutable_view())
-                        : copy.status();
-    if (!status_.ok()) return leaf;
-    if (leaf.array_kind() == ArrayKind::kNumpy) return Tree(*std::move(copy));
-    return Tree::JaxArray(*std::move(copy), TraitsOf(leaf));
-  }
-
   Tree CopyOfShards(const Tree& leaf, bool is_first) {
     std::vector<ArrayShard> shards;
     for (const ArrayShard& shard : leaf.shards()) {
@@ -100,17 +96,42 @@ class SnapshotPlanner {
     return std::move(copy).value();
   }
 
+  Tree CopyOfReader(const Tree& leaf, bool is_first) {
+    if (!status_.ok()) return leaf;
+    Result<Array> copy =
+        Array::Allocate(leaf.array_dtype(), leaf.array_shape());
+    if (!copy.ok()) {
+      status_ = copy.status();
+      return leaf;
+    }
+    copies_.push_back({.target = copy->mutable_view(),
+                       .reader = leaf.reader(),
+                       .is_first = is_first});
+    return Whole(leaf, std::move(copy).value());
+  }
+
+  // Returns a leaf like `leaf` with this array.
+  Tree Whole(const Tree& leaf, Array array) {
+    if (leaf.array_kind() == ArrayKind::kNumpy) return Tree(std::move(array));
+    return Tree::JaxArray(std::move(array), TraitsOf(leaf));
+  }
+
   void AddCopies(const ConstArrayView& source, const ArrayView& target,
                  bool is_first) {
     if (!IsContiguous(source)) {
-      copies_.push_back({source, target, is_first});
+      copies_.push_back(
+          {.source = source, .target = target, .is_first = is_first});
       return;
     }
     const size_t byte_count =
         ElementCount(source.shape) * DTypeBytes(source.dtype);
     for (size_t offset = 0; offset < byte_count; offset += kPieceBytes) {
-      copies_.push_back({source, target, is_first, offset,
-                         std::min(kPieceBytes, byte_count - offset)});
+      copies_.push_back(
+          {.source = source,
+           .target = target,
+           .is_first = is_first,
+           .offset = offset,
+           .byte_count = std::min(kPieceBytes, byte_count - offset)});
     }
   }
 
@@ -130,9 +151,7 @@ class SnapshotPlanner {
 };
 
 uint64_t LeafBytes(const Tree& leaf, const IsImmutableFn& is_immutable) {
-  if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return 0;
-  if (leaf.reader() != nullptr && !leaf.reader()->is_live()) return 0;
-  if (is_immutable && is_immutable(leaf)) return 0;
+  if (!MayChange(leaf, is_immutable)) return 0;
   if (leaf.reader() != nullptr) {
     return ElementCount(leaf.array_shape()) * DTypeBytes(leaf.array_dtype());
   }
@@ -164,10 +183,8 @@ Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first,
   HF_RETURN_IF_ERROR(planner.status());
   const std::vector<PlannedCopy> copies = planner.TakeCopies();
   Executor executor;
-  HF_RETURN_IF_ERROR(executor.ParallelFor(copies.size(), [&](size_t i, int) {
-    copies[i].Run();
-    return Status();
-  }));
+  HF_RETURN_IF_ERROR(executor.ParallelFor(
+      copies.size(), [&](size_t i, int) { return copies[i].Run(); }));
   return copy;
 }
 

@@ -370,7 +370,7 @@ class UnitCopier {
   Status PublishWork(const std::string& work) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_.place));
     if (kind == PathKind::kMissing) {
-      return PublishDirectory(Place(work), Place(target_.place.path()));
+      return PublishDirectory(Place(work), target_.place);
     }
     if (kind != PathKind::kDirectory) {
       return AlreadyThere(target_.place.path(), "a file is there");
@@ -426,8 +426,7 @@ class UnitCopier {
       const Place aside = ReplacedPlace(target_.place);
       HF_ASSIGN_OR_RETURN(const bool is_aside, LeadsToDirectory(aside));
       if (is_aside) {
-        HF_RETURN_IF_ERROR(
-            PublishDirectory(Place(aside.path()), Place(target_.place.path())));
+        HF_RETURN_IF_ERROR(PublishDirectory(aside, target_.place));
       }
       return readable;
     }
@@ -442,8 +441,7 @@ class UnitCopier {
       // Remove what an interrupted overwrite has put aside.
       HF_RETURN_IF_ERROR(RemoveReplaced());
       HF_RETURN_IF_ERROR(
-          PublishDirectory(Place(target_.place.path()),
-                           Place(ReplacedPlace(target_.place).path())));
+          PublishDirectory(target_.place, ReplacedPlace(target_.place)));
       HF_RETURN_IF_ERROR(store.Write(kCopyJournal, journal_));
       return false;
     }
