@@ -13,20 +13,49 @@ constexpr uint64_t kAlignment = 256;
 // Between two allocations, so that a copy beyond one is in none.
 constexpr uint64_t kGapBytes = 4096;
 
+Status CheckPitches(uint64_t row_count, uint64_t row_bytes,
+                    uint64_t first_pitch, uint64_t second_pitch) {
+  const bool is_allowed =
+      row_count <= 1 ||
+      (first_pitch >= row_bytes && second_pitch >= row_bytes &&
+       first_pitch <= kDevicePitchMax && second_pitch <= kDevicePitchMax);
+  if (is_allowed) return Status();
+  return InvalidArgumentError("twin: a pitch that CUDA does not allow");
+}
+
 }  // namespace
 
 DeviceAddress DeviceTwin::Allocate(int device, std::string_view bytes) {
   const std::lock_guard lock(mutex_);
-  const DeviceAddress address = next_address_;
-  const uint64_t used = (bytes.size() + kAlignment - 1) / kAlignment;
-  next_address_ += used * kAlignment + kGapBytes;
-  allocations_[address] = {device, std::string(bytes)};
-  return address;
+  return Add(device, std::string(bytes));
 }
 
 void DeviceTwin::Free(DeviceAddress address) {
   const std::lock_guard lock(mutex_);
-  allocations_.erase(address);
+  Remove(address);
+}
+
+// Called with the mutex held.
+DeviceAddress DeviceTwin::Add(int device, std::string bytes) {
+  const DeviceAddress address = next_address_;
+  const uint64_t used = (bytes.size() + kAlignment - 1) / kAlignment;
+  next_address_ += used * kAlignment + kGapBytes;
+  device_bytes_[device] += bytes.size();
+  device_bytes_peak_[device] =
+      std::max(device_bytes_peak_[device], device_bytes_[device]);
+  allocations_[address] = {device, std::move(bytes)};
+  return address;
+}
+
+// Called with the mutex held.
+void DeviceTwin::Remove(DeviceAddress address) {
+  const auto at = allocations_.find(address);
+  if (at == allocations_.end()) {
+    violations_.push_back("device memory is freed that is not allocated");
+    return;
+  }
+  device_bytes_[at->second.device] -= at->second.bytes.size();
+  allocations_.erase(at);
 }
 
 void DeviceTwin::Queue(int device, DeviceStream stream,
@@ -39,6 +68,30 @@ void DeviceTwin::Queue(int device, DeviceStream stream,
 void DeviceTwin::Write(DeviceAddress address, std::string_view bytes) {
   char* const at = Find(address, bytes.size());
   if (at != nullptr) std::memcpy(at, bytes.data(), bytes.size());
+}
+
+std::string DeviceTwin::Read(DeviceAddress address, uint64_t byte_count) {
+  const std::lock_guard lock(mutex_);
+  const char* const at = Find(address, byte_count);
+  return at == nullptr ? std::string() : std::string(at, byte_count);
+}
+
+void DeviceTwin::RunAll() {
+  const std::lock_guard lock(mutex_);
+  const auto left = [this] {
+    size_t count = 0;
+    for (const auto& stream : streams_) count += stream.second.work.size();
+    return count;
+  };
+  for (size_t before = left() + 1; left() < before;) {
+    before = left();
+    Poll();
+  }
+}
+
+void DeviceTwin::AddKernel(std::string name, HostKernel kernel) {
+  const std::lock_guard lock(mutex_);
+  kernels_by_name_[std::move(name)] = std::move(kernel);
 }
 
 void DeviceTwin::FailCall(int call, Status status) {
@@ -65,6 +118,18 @@ uint64_t DeviceTwin::pinned_bytes() const {
 uint64_t DeviceTwin::pinned_bytes_peak() const {
   const std::lock_guard lock(mutex_);
   return pinned_bytes_peak_;
+}
+
+uint64_t DeviceTwin::device_bytes(int device) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = device_bytes_.find(device);
+  return at == device_bytes_.end() ? 0 : at->second;
+}
+
+uint64_t DeviceTwin::device_bytes_peak(int device) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = device_bytes_peak_.find(device);
+  return at == device_bytes_peak_.end() ? 0 : at->second;
 }
 
 int DeviceTwin::call_count() const {
@@ -107,6 +172,32 @@ Result<AddressInfo> DeviceTwin::Describe(DeviceAddress address) {
     }
   }
   return AddressInfo();
+}
+
+Result<DeviceAddress> DeviceTwin::AllocateDevice(int device,
+                                                 uint64_t byte_count) {
+  const std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Begin());
+  HF_RETURN_IF_ERROR(CheckDevice(device));
+  if (byte_count == 0) return InvalidArgumentError("twin: no bytes");
+  if (byte_count > options_.device_bytes_max - device_bytes_[device]) {
+    return ResourceExhaustedError("twin: device " + std::to_string(device) +
+                                  " has no room");
+  }
+  return Add(device, std::string(byte_count, '\xdd'));
+}
+
+void DeviceTwin::FreeDevice(int, DeviceAddress memory) {
+  const std::lock_guard lock(mutex_);
+  Remove(memory);
+}
+
+Result<DeviceSpace> DeviceTwin::Space(int device) {
+  const std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Begin());
+  HF_RETURN_IF_ERROR(CheckDevice(device));
+  return DeviceSpace{options_.device_bytes_max - device_bytes_[device],
+                     options_.device_bytes_max};
 }
 
 Result<char*> DeviceTwin::AllocatePinned(int device, uint64_t byte_count) {
@@ -212,36 +303,141 @@ Status DeviceTwin::CopyToHost(int device, const RowCopy& copy,
                               DeviceStream stream) {
   const std::lock_guard lock(mutex_);
   HF_RETURN_IF_ERROR(Begin());
+  HF_RETURN_IF_ERROR(CheckPitches(copy.row_count, copy.row_bytes,
+                                  copy.device_pitch, copy.host_pitch));
+  return QueueCopy(device, stream, copy.row_bytes, copy.row_count,
+                   [this, copy](uint64_t row, uint64_t byte_count) {
+                     CopyRow(copy, /*to_host=*/true, row, byte_count);
+                   });
+}
+
+Status DeviceTwin::CopyToDevice(int device, const RowCopy& copy,
+                                DeviceStream stream) {
+  const std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Begin());
+  HF_RETURN_IF_ERROR(CheckPitches(copy.row_count, copy.row_bytes,
+                                  copy.device_pitch, copy.host_pitch));
+  return QueueCopy(device, stream, copy.row_bytes, copy.row_count,
+                   [this, copy](uint64_t row, uint64_t byte_count) {
+                     CopyRow(copy, /*to_host=*/false, row, byte_count);
+                   });
+}
+
+Status DeviceTwin::CopyOnDevices(int device, const DeviceRowCopy& copy,
+                                 DeviceStream stream) {
+  const std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Begin());
+  HF_RETURN_IF_ERROR(CheckPitches(copy.row_count, copy.row_bytes,
+                                  copy.source_pitch, copy.target_pitch));
+  return QueueCopy(
+      device, stream, copy.row_bytes, copy.row_count,
+      [this, copy](uint64_t row, uint64_t byte_count) {
+        const char* const from =
+            Find(copy.source + row * copy.source_pitch, byte_count);
+        char* const to =
+            Find(copy.target + row * copy.target_pitch, byte_count);
+        if (from != nullptr && to != nullptr) std::memmove(to, from, byte_count);
+      });
+}
+
+Status DeviceTwin::WaitFor(int device, DeviceStream stream, DeviceEvent event) {
+  const std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Begin());
   HF_RETURN_IF_ERROR(CheckDevice(device));
-  if (copy.row_count > 1 &&
-      (copy.device_pitch < copy.row_bytes || copy.host_pitch < copy.row_bytes ||
-       copy.device_pitch > kDevicePitchMax)) {
-    return InvalidArgumentError("twin: a pitch that CUDA does not allow");
-  }
-  const bool is_cut = copies_until_cut_ > 0 && --copies_until_cut_ == 0;
-  Stream& queue = StreamOf(device, stream);
-  queue.work.push_back(
-      [this, &queue, copy, is_cut] { return RunCopy(queue, copy, is_cut); });
+  const auto at = events_.find(event);
+  if (at == events_.end()) return InvalidArgumentError("twin: no such event");
+  const uint64_t number = at->second.recorded_count;
+  StreamOf(device, stream).work.push_back([this, event, number] {
+    const auto awaited = events_.find(event);
+    return awaited == events_.end() || awaited->second.passed_count >= number;
+  });
   return Status();
 }
 
-bool DeviceTwin::RunCopy(Stream& stream, const RowCopy& copy, bool is_cut) {
-  if (is_stalled_) return false;
-  if (!stream.failure.ok()) return true;
-  for (uint64_t row = 0; row < copy.row_count; ++row) {
-    if (is_cut && row * 2 >= copy.row_count) break;
-    const char* const from =
-        Find(copy.device + row * copy.device_pitch, copy.row_bytes);
-    char* const to = copy.host + row * copy.host_pitch;
-    if (!IsPinned(to, copy.row_bytes) && !options_.allows_pageable) {
-      violations_.push_back("a copy to host memory that is not pinned");
-      continue;
-    }
-    const uint64_t byte_count = is_cut ? copy.row_bytes / 2 : copy.row_bytes;
-    if (from != nullptr) std::memcpy(to, from, byte_count);
+Result<std::string> DeviceTwin::Architecture(int device) {
+  const std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Begin());
+  HF_RETURN_IF_ERROR(CheckDevice(device));
+  return std::string("compute_90");
+}
+
+Result<DeviceKernel> DeviceTwin::LoadKernel(int device, const std::string&,
+                                            const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Begin());
+  HF_RETURN_IF_ERROR(CheckDevice(device));
+  const auto at = kernels_by_name_.find(name);
+  if (at == kernels_by_name_.end()) {
+    return InvalidArgumentError("twin: no kernel " + name);
   }
-  if (is_cut) stream.failure = UnavailableError("twin: a copy was cut off");
-  return true;
+  const DeviceKernel kernel = next_handle_++;
+  kernels_[kernel] = at->second;
+  return kernel;
+}
+
+Status DeviceTwin::Launch(int device, DeviceKernel kernel,
+                          const KernelGrid& grid,
+                          std::span<const KernelArgument> arguments,
+                          DeviceStream stream) {
+  const std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Begin());
+  HF_RETURN_IF_ERROR(CheckDevice(device));
+  const auto at = kernels_.find(kernel);
+  if (at == kernels_.end()) return InvalidArgumentError("twin: no such kernel");
+  std::vector<KernelArgument> given(arguments.begin(), arguments.end());
+  StreamOf(device, stream)
+      .work.push_back([this, run = at->second, grid, given = std::move(given)] {
+        if (is_stalled_) return false;
+        std::vector<uint64_t> values;
+        for (const KernelArgument& argument : given) {
+          const bool is_null = argument.value == 0;
+          char* const at = argument.is_address && !is_null
+                               ? Find(argument.value, 1)
+                               : nullptr;
+          if (argument.is_address && !is_null && at == nullptr) return true;
+          values.push_back(argument.is_address ? reinterpret_cast<uint64_t>(at)
+                                               : argument.value);
+        }
+        run(grid, values);
+        return true;
+      });
+  return Status();
+}
+
+// Called with the mutex held.
+Status DeviceTwin::QueueCopy(
+    int device, DeviceStream stream, uint64_t row_bytes, uint64_t row_count,
+    std::function<void(uint64_t row, uint64_t byte_count)> run_row) {
+  HF_RETURN_IF_ERROR(CheckDevice(device));
+  const bool is_cut = copies_until_cut_ > 0 && --copies_until_cut_ == 0;
+  Stream& queue = StreamOf(device, stream);
+  queue.work.push_back([=, this, &queue, run_row = std::move(run_row)] {
+    if (is_stalled_) return false;
+    if (!queue.failure.ok()) return true;
+    for (uint64_t row = 0; row < row_count; ++row) {
+      if (is_cut && row * 2 >= row_count) break;
+      run_row(row, is_cut ? row_bytes / 2 : row_bytes);
+    }
+    if (is_cut) queue.failure = UnavailableError("twin: a copy was cut off");
+    return true;
+  });
+  return Status();
+}
+
+void DeviceTwin::CopyRow(const RowCopy& copy, bool to_host, uint64_t row,
+                         uint64_t byte_count) {
+  char* const device = Find(copy.device + row * copy.device_pitch, byte_count);
+  char* const host = copy.host + row * copy.host_pitch;
+  if (!IsPinned(host, byte_count) && !options_.allows_pageable) {
+    violations_.push_back("a copy whose host memory is not pinned");
+    return;
+  }
+  if (device == nullptr) return;
+  if (to_host) {
+    std::memcpy(host, device, byte_count);
+  } else {
+    std::memcpy(device, host, byte_count);
+  }
 }
 
 char* DeviceTwin::Find(DeviceAddress address, uint64_t byte_count) {

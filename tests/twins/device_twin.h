@@ -3,9 +3,10 @@
 //
 // Work that is queued on a stream is only done when somebody polls an event, a
 // few operations at a time, so that a reader that does not wait sees old bytes.
-// A copy whose device side is not in one allocation, or whose host side is not
-// in pinned memory that is still allocated, is not made; it is a violation,
-// which the test's end must find empty.
+// A row of a copy whose device side is not in one allocation, or whose host side
+// is not in pinned memory that is still allocated, is not copied; it is a
+// violation, which the test's end must find empty. Kernels are functions that a
+// test registers by name.
 //
 // Thread-safety: any thread. Ownership: owns all memory; must outlive what uses
 // it. Units: bytes. Errors: as DeviceDriver, and those that a test orders.
@@ -18,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +37,7 @@ class DeviceTwin : public DeviceDriver {
     // Operations of each stream that one poll runs.
     int operations_per_poll = 1;
     bool allows_pageable = false;  // host sides that are not pinned
+    uint64_t device_bytes_max = uint64_t{1} << 34;  // of each device
   };
 
   DeviceTwin() : DeviceTwin(Options()) {}
@@ -47,8 +50,20 @@ class DeviceTwin : public DeviceDriver {
   // `work` returns false for work that has not ended yet, which then runs again
   // at the next poll.
   void Queue(int device, DeviceStream stream, std::function<bool()> work);
-  // Writes to a device's memory. REQUIRES: inside one allocation.
+  // Writes to a device's memory. REQUIRES: inside one allocation; called by
+  // queued work.
   void Write(DeviceAddress address, std::string_view bytes);
+  // Returns bytes of a device's memory as they are now.
+  std::string Read(DeviceAddress address, uint64_t byte_count);
+  // Runs all queued work that can run.
+  void RunAll();
+
+  // A kernel's host form: `arguments` are the launch's, with addresses made
+  // into pointers to the allocations' bytes.
+  using HostKernel = std::function<void(const KernelGrid& grid,
+                                        std::span<const uint64_t> arguments)>;
+  // Lets LoadKernel find `name` in any image.
+  void AddKernel(std::string name, HostKernel kernel);
 
   // Lets the `call`-th call from now (1: the next) fail.
   void FailCall(int call, Status status);
@@ -63,6 +78,8 @@ class DeviceTwin : public DeviceDriver {
   std::vector<std::string> violations() const;
   uint64_t pinned_bytes() const;  // allocated now
   uint64_t pinned_bytes_peak() const;
+  uint64_t device_bytes(int device) const;  // allocated now
+  uint64_t device_bytes_peak(int device) const;
   int call_count() const;
   // Streams and events that were not destroyed.
   size_t handle_count() const;
@@ -70,6 +87,10 @@ class DeviceTwin : public DeviceDriver {
   std::string_view name() const override { return "twin"; }
   Status CheckProcess() const override { return Status(); }
   Result<AddressInfo> Describe(DeviceAddress address) override;
+  Result<DeviceAddress> AllocateDevice(int device,
+                                       uint64_t byte_count) override;
+  void FreeDevice(int device, DeviceAddress memory) override;
+  Result<DeviceSpace> Space(int device) override;
   Result<char*> AllocatePinned(int device, uint64_t byte_count) override;
   void FreePinned(int device, char* memory) override;
   Result<DeviceStream> CreateStream(int device) override;
@@ -80,6 +101,17 @@ class DeviceTwin : public DeviceDriver {
   Result<bool> HasPassed(int device, DeviceEvent event) override;
   Status CopyToHost(int device, const RowCopy& copy,
                     DeviceStream stream) override;
+  Status CopyToDevice(int device, const RowCopy& copy,
+                      DeviceStream stream) override;
+  Status CopyOnDevices(int device, const DeviceRowCopy& copy,
+                       DeviceStream stream) override;
+  Status WaitFor(int device, DeviceStream stream, DeviceEvent event) override;
+  Result<std::string> Architecture(int device) override;
+  Result<DeviceKernel> LoadKernel(int device, const std::string& image,
+                                  const std::string& name) override;
+  Status Launch(int device, DeviceKernel kernel, const KernelGrid& grid,
+                std::span<const KernelArgument> arguments,
+                DeviceStream stream) override;
 
  private:
   struct Allocation {
@@ -101,7 +133,14 @@ class DeviceTwin : public DeviceDriver {
   Status CheckDevice(int device) const;
   Stream& StreamOf(int device, DeviceStream stream);
   void Poll();
-  bool RunCopy(Stream& stream, const RowCopy& copy, bool is_cut);
+  // Queues a copy by rows; `row` copies the first byte_count bytes of a row.
+  Status QueueCopy(int device, DeviceStream stream, uint64_t row_bytes,
+                   uint64_t row_count,
+                   std::function<void(uint64_t row, uint64_t byte_count)> row);
+  void CopyRow(const RowCopy& copy, bool to_host, uint64_t row,
+               uint64_t byte_count);
+  DeviceAddress Add(int device, std::string bytes);
+  void Remove(DeviceAddress address);
   // Returns the device's bytes, or null and a violation.
   char* Find(DeviceAddress address, uint64_t byte_count);
   bool IsPinned(const char* memory, uint64_t byte_count) const;
@@ -112,6 +151,10 @@ class DeviceTwin : public DeviceDriver {
   std::map<const char*, std::unique_ptr<std::string>> pinned_;
   std::map<std::pair<int, DeviceStream>, Stream> streams_;
   std::map<DeviceEvent, Event> events_;
+  std::map<std::string, HostKernel> kernels_by_name_;
+  std::map<DeviceKernel, HostKernel> kernels_;
+  std::map<int, uint64_t> device_bytes_;
+  std::map<int, uint64_t> device_bytes_peak_;
   std::vector<std::string> violations_;
   DeviceAddress next_address_ = uint64_t{1} << 44;
   uint64_t next_handle_ = 1;

@@ -18,6 +18,8 @@ using CuDevice = int;
 using CuResult = int;
 struct CuContextImpl;
 using CuContext = CuContextImpl*;
+struct CuModuleImpl;
+using CuModule = CuModuleImpl*;
 
 constexpr CuResult kSuccess = 0;
 constexpr CuResult kOutOfMemory = 2;
@@ -25,7 +27,12 @@ constexpr CuResult kInvalidValue = 1;
 constexpr CuResult kNotInitialized = 3;
 constexpr CuResult kStubLibrary = 34;
 constexpr CuResult kNoDevice = 100;
+constexpr CuResult kInvalidImage = 200;
+constexpr CuResult kNoBinaryForDevice = 209;
+constexpr CuResult kInvalidPtx = 218;
+constexpr CuResult kUnsupportedPtxVersion = 222;
 constexpr CuResult kInvalidHandle = 400;
+constexpr CuResult kNotFound = 500;
 constexpr CuResult kNotReady = 600;
 constexpr CuResult kDriverMismatch = 803;
 constexpr CuResult kDriverUnsupported = 804;
@@ -39,8 +46,11 @@ constexpr int kAttributeIsManaged = 8;
 constexpr int kAttributeDeviceOrdinal = 9;
 constexpr int kAttributeRangeStart = 11;
 constexpr int kAttributeRangeSize = 12;
+constexpr int kAttributeComputeMajor = 75;
+constexpr int kAttributeComputeMinor = 76;
 constexpr unsigned kMemoryTypeHost = 1;
 constexpr unsigned kMemoryTypeDevice = 2;
+constexpr unsigned kMemoryTypeUnified = 4;
 // The first driver with all that is used here (CUDA 11).
 constexpr int kVersionMin = 11000;
 
@@ -93,7 +103,26 @@ static_assert(sizeof(CuCopy2d) == 128);
   F(copy_2d, "cuMemcpy2DAsync_v2",                                          \
     CuResult (*)(const CuCopy2d*, DeviceStream))                            \
   F(copy_to_host, "cuMemcpyDtoHAsync_v2",                                   \
-    CuResult (*)(void*, DeviceAddress, size_t, DeviceStream))
+    CuResult (*)(void*, DeviceAddress, size_t, DeviceStream))               \
+  F(copy_to_device, "cuMemcpyHtoDAsync_v2",                                 \
+    CuResult (*)(DeviceAddress, const void*, size_t, DeviceStream))         \
+  F(copy_on_devices, "cuMemcpyAsync",                                       \
+    CuResult (*)(DeviceAddress, DeviceAddress, size_t, DeviceStream))       \
+  F(stream_wait, "cuStreamWaitEvent",                                       \
+    CuResult (*)(DeviceStream, DeviceEvent, unsigned))                      \
+  F(device_alloc, "cuMemAlloc_v2", CuResult (*)(DeviceAddress*, size_t))    \
+  F(device_free, "cuMemFree_v2", CuResult (*)(DeviceAddress))               \
+  F(space, "cuMemGetInfo_v2", CuResult (*)(size_t*, size_t*))               \
+  F(device_attribute, "cuDeviceGetAttribute",                               \
+    CuResult (*)(int*, int, CuDevice))                                      \
+  F(module_load, "cuModuleLoadData", CuResult (*)(CuModule*, const void*))  \
+  F(module_function, "cuModuleGetFunction",                                 \
+    CuResult (*)(DeviceKernel*, CuModule, const char*))                     \
+  F(module_unload, "cuModuleUnload", CuResult (*)(CuModule))                \
+  F(launch, "cuLaunchKernel",                                               \
+    CuResult (*)(DeviceKernel, unsigned, unsigned, unsigned, unsigned,      \
+                 unsigned, unsigned, unsigned, DeviceStream, void**,        \
+                 void**))
 
 struct CudaCalls {
 #define HOLDFAST_DECLARE(name, symbol, type) \
@@ -257,6 +286,126 @@ class Cuda : public DeviceDriver {
     });
   }
 
+  Status CopyToDevice(int device, const RowCopy& copy,
+                      DeviceStream stream) override {
+    return On(device, [&] {
+      if (copy.row_count == 1) {
+        return Check(calls_.copy_to_device(copy.device, copy.host,
+                                           copy.row_bytes, stream),
+                     "cuMemcpyHtoDAsync");
+      }
+      CuCopy2d rows;
+      rows.source_type = kMemoryTypeHost;
+      rows.source_host = copy.host;
+      rows.source_pitch = copy.host_pitch;
+      rows.target_type = kMemoryTypeDevice;
+      rows.target_device = copy.device;
+      rows.target_pitch = copy.device_pitch;
+      rows.width_bytes = copy.row_bytes;
+      rows.height = copy.row_count;
+      return Check(calls_.copy_2d(&rows, stream), "cuMemcpy2DAsync");
+    });
+  }
+
+  Status CopyOnDevices(int device, const DeviceRowCopy& copy,
+                       DeviceStream stream) override {
+    return On(device, [&] {
+      // The addresses tell the library the devices.
+      if (copy.row_count == 1) {
+        return Check(calls_.copy_on_devices(copy.target, copy.source,
+                                            copy.row_bytes, stream),
+                     "cuMemcpyAsync");
+      }
+      CuCopy2d rows;
+      rows.source_type = kMemoryTypeUnified;
+      rows.source_device = copy.source;
+      rows.source_pitch = copy.source_pitch;
+      rows.target_type = kMemoryTypeUnified;
+      rows.target_device = copy.target;
+      rows.target_pitch = copy.target_pitch;
+      rows.width_bytes = copy.row_bytes;
+      rows.height = copy.row_count;
+      return Check(calls_.copy_2d(&rows, stream), "cuMemcpy2DAsync");
+    });
+  }
+
+  Status WaitFor(int device, DeviceStream stream, DeviceEvent event) override {
+    return On(device, [&] {
+      return Check(calls_.stream_wait(stream, event, 0), "cuStreamWaitEvent");
+    });
+  }
+
+  Result<DeviceAddress> AllocateDevice(int device,
+                                       uint64_t byte_count) override {
+    DeviceAddress memory = 0;
+    HF_RETURN_IF_ERROR(On(device, [&] {
+      return Check(calls_.device_alloc(&memory, byte_count), "cuMemAlloc");
+    }));
+    return memory;
+  }
+  void FreeDevice(int device, DeviceAddress memory) override {
+    (void)On(device, [&] { return Check(calls_.device_free(memory), "free"); });
+  }
+  Result<DeviceSpace> Space(int device) override {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    HF_RETURN_IF_ERROR(On(device, [&] {
+      return Check(calls_.space(&free_bytes, &total_bytes), "cuMemGetInfo");
+    }));
+    return DeviceSpace{free_bytes, total_bytes};
+  }
+
+  Result<std::string> Architecture(int device) override {
+    int major = 0;
+    int minor = 0;
+    HF_RETURN_IF_ERROR(On(device, [&] {
+      CuDevice handle = 0;
+      HF_RETURN_IF_ERROR(
+          Check(calls_.device_get(&handle, device), "cuDeviceGet"));
+      HF_RETURN_IF_ERROR(Check(
+          calls_.device_attribute(&major, kAttributeComputeMajor, handle),
+          "cuDeviceGetAttribute"));
+      return Check(
+          calls_.device_attribute(&minor, kAttributeComputeMinor, handle),
+          "cuDeviceGetAttribute");
+    }));
+    return "compute_" + std::to_string(major) + std::to_string(minor);
+  }
+
+  Result<DeviceKernel> LoadKernel(int device, const std::string& image,
+                                  const std::string& name) override {
+    DeviceKernel kernel = 0;
+    HF_RETURN_IF_ERROR(On(device, [&] {
+      CuModule module = nullptr;
+      HF_RETURN_IF_ERROR(CheckImage(calls_.module_load(&module, image.c_str()),
+                                    "cuModuleLoadData"));
+      const Status found = CheckImage(
+          calls_.module_function(&kernel, module, name.c_str()), name);
+      if (!found.ok()) (void)calls_.module_unload(module);
+      return found;
+    }));
+    return kernel;
+  }
+
+  Status Launch(int device, DeviceKernel kernel, const KernelGrid& grid,
+                std::span<const KernelArgument> arguments,
+                DeviceStream stream) override {
+    std::vector<uint64_t> values;
+    values.reserve(arguments.size());
+    for (const KernelArgument& argument : arguments) {
+      values.push_back(argument.value);
+    }
+    std::vector<void*> pointers;
+    pointers.reserve(values.size());
+    for (uint64_t& value : values) pointers.push_back(&value);
+    return On(device, [&] {
+      return Check(calls_.launch(kernel, grid.block_count, 1, 1,
+                                 grid.block_threads, 1, 1, 0, stream,
+                                 pointers.data(), nullptr),
+                   "cuLaunchKernel");
+    });
+  }
+
   Status CheckProcess() const override {
     if (::getpid() == process_) return Status();
     return FailedPreconditionError(std::string(kForked));
@@ -339,6 +488,20 @@ class Cuda : public DeviceDriver {
   Status Attribute(T* value, int attribute, DeviceAddress address) {
     return Check(calls_.attribute(value, attribute, address),
                  "cuPointerGetAttribute");
+  }
+
+  Status CheckImage(CuResult result, std::string_view what) const {
+    const Status status = Check(result, what);
+    switch (result) {
+      case kInvalidImage:
+      case kNoBinaryForDevice:
+      case kInvalidPtx:
+      case kUnsupportedPtxVersion:
+      case kNotFound:
+        return InvalidArgumentError(std::string(status.message()));
+      default:
+        return status;
+    }
   }
 
   Status Check(CuResult result, std::string_view what) const {

@@ -16,6 +16,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "holdfast/status.h"
@@ -27,6 +29,7 @@ using DeviceAddress = uint64_t;
 // stream.
 using DeviceStream = uint64_t;
 using DeviceEvent = uint64_t;
+using DeviceKernel = uint64_t;
 
 enum class MemoryHome : uint8_t {
   kHost,     // ordinary memory of this process
@@ -57,6 +60,34 @@ struct RowCopy {
   uint64_t row_count = 1;
 };
 
+// `row_count` rows that are copied between two places of devices' memory.
+struct DeviceRowCopy {
+  DeviceAddress source = 0;
+  uint64_t source_pitch = 0;
+  DeviceAddress target = 0;
+  uint64_t target_pitch = 0;
+  uint64_t row_bytes = 0;
+  uint64_t row_count = 1;
+};
+
+struct DeviceSpace {
+  uint64_t free_bytes = 0;
+  uint64_t total_bytes = 0;
+};
+
+// An argument of a kernel: 8 bytes, which are an address of the device or a
+// number.
+struct KernelArgument {
+  uint64_t value = 0;
+  bool is_address = false;
+};
+
+// One dimension of blocks, and one of threads in each block.
+struct KernelGrid {
+  uint32_t block_count = 1;
+  uint32_t block_threads = 1;
+};
+
 class DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
@@ -67,6 +98,14 @@ class DeviceDriver {
   // had begun.
   virtual Status CheckProcess() const = 0;
   virtual Result<AddressInfo> Describe(DeviceAddress address) = 0;
+
+  // Memory of a device, aligned to at least 256 bytes.
+  virtual Result<DeviceAddress> AllocateDevice(int device,
+                                               uint64_t byte_count) = 0;
+  virtual void FreeDevice(int device, DeviceAddress memory) = 0;
+  // Returns how much of the device's memory nobody has allocated. A framework
+  // that keeps freed memory for itself has more room than this.
+  virtual Result<DeviceSpace> Space(int device) = 0;
 
   // Page-locked memory, from which copies run at the speed of the bus.
   // All devices can use it; `device` is one that the program uses already.
@@ -88,6 +127,26 @@ class DeviceDriver {
   // Begins a copy. It may block if the host's side is not pinned.
   virtual Status CopyToHost(int device, const RowCopy& copy,
                             DeviceStream stream) = 0;
+  virtual Status CopyToDevice(int device, const RowCopy& copy,
+                              DeviceStream stream) = 0;
+  // Begins a copy whose two sides may be on different devices. The stream is
+  // one of `device`, which has one of the sides.
+  virtual Status CopyOnDevices(int device, const DeviceRowCopy& copy,
+                               DeviceStream stream) = 0;
+  // Lets the stream's later work wait for the event's last Record.
+  virtual Status WaitFor(int device, DeviceStream stream,
+                         DeviceEvent event) = 0;
+
+  // Returns the architecture that kernels are compiled for: "compute_90".
+  virtual Result<std::string> Architecture(int device) = 0;
+  // Loads the function `name` from PTX (text) or a cubin. It stays loaded for
+  // as long as the process lives. InvalidArgument for an image that the device
+  // cannot run, and for a name that is not in it.
+  virtual Result<DeviceKernel> LoadKernel(int device, const std::string& image,
+                                          const std::string& name) = 0;
+  virtual Status Launch(int device, DeviceKernel kernel, const KernelGrid& grid,
+                        std::span<const KernelArgument> arguments,
+                        DeviceStream stream) = 0;
 };
 
 }  // namespace holdfast
