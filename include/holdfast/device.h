@@ -42,6 +42,14 @@ struct DeviceArray {
   std::shared_ptr<const void> owner;  // keeps the memory; may be null
 };
 
+// Returns ok if this process can use devices; otherwise FailedPrecondition, and
+// why not.
+Status CheckDeviceDriver();
+
+// Returns a reader of the array's elements, for Tree::DeferredArray and
+// ArrayShard. REQUIRES: the array has elements.
+Result<std::shared_ptr<const ArrayReader>> MakeDeviceReader(DeviceArray array);
+
 // Makes a leaf for Save and for all other calls that write checkpoints.
 Result<Tree> DeviceLeaf(DeviceArray array, ArrayKind kind = ArrayKind::kNumpy,
                         std::shared_ptr<const ArrayTraits> traits = {});

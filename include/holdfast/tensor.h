@@ -92,6 +92,10 @@ class Array {
   static Array BorrowReadOnly(ConstArrayView view,
                               std::shared_ptr<const void> owner);
 
+  // Makes an array that has a dtype and a shape, but no memory: its view's data
+  // is null.
+  static Array Outline(DType dtype, const Shape& shape);
+
   DType dtype() const { return view_.dtype; }
   const Shape& shape() const { return view_.shape; }
   int64_t element_count() const { return ElementCount(view_.shape); }

@@ -87,12 +87,6 @@ struct ArrayTraits {
   bool operator==(const ArrayTraits&) const = default;
 };
 
-// One part of a sharded array, which starts at `origin` in the complete array.
-struct ArrayShard {
-  Shape origin;
-  Array array;
-};
-
 struct StoredChunks;  // internal
 
 // Reads the elements of an array that is not in memory, when a save needs them.
@@ -113,6 +107,16 @@ class ArrayReader {
   // several processes only the primary writes it. Other deferred arrays are
   // divided among the processes.
   virtual bool is_live() const { return false; }
+};
+
+// One part of a sharded array, which starts at `origin` in the complete array.
+struct ArrayShard {
+  Shape origin;
+  Array array;
+  // If not null, the part's elements are read from `reader`, whose origin is
+  // the part's first element, and `array` has the part's dtype and shape but no
+  // memory (Array::Outline).
+  std::shared_ptr<const ArrayReader> reader = nullptr;
 };
 
 // One element of any dtype: a Python bool, int, float or complex if
@@ -247,7 +251,8 @@ class Tree {
   LeafKind leaf_kind() const;
   bool is_none() const { return is_leaf() && leaf_kind() == LeafKind::kNone; }
   // Each function below REQUIRES the kind of leaf that its name says. For a
-  // sharded array, array() returns its first shard, which must exist.
+  // sharded array, array() returns its first shard, which must exist and be in
+  // memory.
   const Array& array() const;
   ArrayKind array_kind() const;
   // Returns the dtype of the complete array.

@@ -36,6 +36,7 @@ from holdfast._progress import (
 )
 from holdfast._results import VerifyReport
 from holdfast._run_options import CHUNK_BYTES, byte_count, run_options
+from holdfast._snapshots import SnapshotMode, Snapshots
 from holdfast._spread import has_spread
 from holdfast._stats import Stats
 
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         custom_metadata: Mapping[str, Any] | None
         chunk_bytes: int
         data_file_bytes: int | None
+        snapshot: SnapshotMode
         threads: int | None
         memory_bytes: int | None
         durable: bool
@@ -111,6 +113,7 @@ def save(
     base: PathLike | int | None = None,
     deltas: DeltaPolicy | None = None,
     background: bool = False,
+    snapshot: SnapshotMode = "auto",
     progress: ProgressArgument = False,
     custom_metadata: Mapping[str, Any] | None = None,
     chunk_bytes: int = CHUNK_BYTES,
@@ -132,8 +135,10 @@ def save(
       path: the directory to create.
       tree: dicts, lists, tuples, named tuples, dataclasses, attrs classes and
         any type registered with JAX. Leaves may be numpy arrays and scalars,
-        jax.Arrays (also sharded ones and typed PRNG keys), torch CPU tensors,
-        bool, int, float, complex, str or None.
+        jax.Arrays (also sharded ones and typed PRNG keys), torch tensors,
+        arrays with a `__cuda_array_interface__` (cupy's), bool, int, float,
+        complex, str or None. Elements on a CUDA device are read there in
+        pieces (`doc/accelerators.md`).
       format: "orbax" (stores the tree at `path` itself) or "orbax-v1" (stores
         it in `path/state`).
       zarr_format: 2 or 3. None means Orbax's default: 2 for "orbax", 3 for
@@ -164,6 +169,14 @@ def save(
       background: copy everything that may change, continue in a thread and
         return a Future. The caller may then change the arrays; the checkpoint
         stays the same.
+      snapshot: where a background save copies torch tensors that are on a CUDA
+        device. "device" (in milliseconds; raises if the device has no room),
+        "host", or "auto": the device if it has room beside what the program has
+        used at its peak, and else the host. If the host has no room either, the
+        save ends before the call returns. Host arrays are copied in host
+        memory. jax.Arrays are not copied, unless this is "device" or "host":
+        the save keeps their buffers, so that a donated argument cannot reuse
+        them until it has ended.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       custom_metadata: a JSON object stored next to the tree.
       chunk_bytes: larger arrays are split into chunks of about this many bytes.
@@ -202,7 +215,8 @@ def save(
       errors.InvalidArgumentError: a leaf or argument cannot be saved.
       errors.AlreadyExistsError: `path` exists and `overwrite` is False.
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk is
-        full, or the system refused access.
+        full, a device has no room for a `snapshot`, or the system refused
+        access.
       errors.DeadlineExceededError: ranks did not arrive in time; the error
         names them.
       errors.DataLossError: replicas differ; the error names ranks and tensors.
@@ -240,6 +254,7 @@ def save(
         **run_options(threads, memory_bytes),
     }
     destination = os.fspath(path)
+    snapshots = Snapshots(snapshot) if background else None
     processes = _process_group.chosen(
         group,
         takes_all_jax=True,
@@ -259,7 +274,7 @@ def save(
         raise_earlier_failure()
         built = _engine.build_tree(
             tree,
-            adapt=make_adapt(processes),
+            adapt=make_adapt(processes, snapshots=snapshots),
             snapshot=background,
             int_keys=True,
         )
@@ -292,13 +307,23 @@ def save(
         with reporting(progress, "save") as progress_fn:
             return run(cancelling(progress_fn, is_cancelled))
 
-    if background:
+    if snapshots is not None:
         with telling(call):
-            return Future(
+            future = Future(
                 run_in_background,
                 what=f"save to {destination}",
                 raises_at_next_save=True,
+                snapshot_seconds=snapshot_seconds,
             )
+        if snapshots.must_wait:
+            log.warning(
+                "saving %s: neither the devices nor the host have room for"
+                " copies of all tensors, so the save ends before the program"
+                " continues",
+                destination,
+            )
+            future.wait()
+        return future
     with telling(call), reporting(progress, "save") as progress_fn:
         return _stats.remember(run(progress_fn))
 

@@ -11,13 +11,14 @@ import functools
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from holdfast import _dtypes, _engine, _torch_arrays, errors
 from holdfast._buffers import Buffer
+from holdfast._engine import DeviceArray
 from holdfast._lazy import importing
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
+Local = TypeVar("Local", NumpyArray, DeviceArray)
 # Elements [start, stop) along one axis.
 Run = tuple[int, int]
 # How one mesh axis cuts a tensor's axis: the number of shards, and the split
@@ -61,8 +63,10 @@ class Part:
     shape: tuple[int, ...]
     local_origin: tuple[int, ...]
 
-    def of(self, local: NumpyArray) -> NumpyArray:
+    def of(self, local: Local) -> Local:
         """Returns a view of the box's elements in `local`."""
+        if isinstance(local, DeviceArray):
+            return local.part(self.local_origin, self.shape)
         return local[
             tuple(
                 slice(start, start + extent)
@@ -261,34 +265,51 @@ def _parts(runs: Sequence[Sequence[Run]]) -> Iterator[Part]:
         )
 
 
+# Returns a tensor's elements, on the host or on a device, and whether the
+# program cannot change them.
+ElementsFn = Callable[[Any, str], "tuple[NumpyArray | DeviceArray, bool]"]
+
+
+def _on_host(tensor: Any, name: str) -> tuple[NumpyArray, bool]:
+    # A tensor from another device is already a copy.
+    is_copy = tensor.device.type != "cpu"
+    return _torch_arrays.as_numpy(tensor, name), is_copy
+
+
 def array_leaf(
-    tensor: Any, name: str = "", *, every_replica: bool = False
+    tensor: Any,
+    name: str = "",
+    *,
+    every_replica: bool = False,
+    elements_of: ElementsFn = _on_host,
 ) -> _engine.ArrayLeaf:
-    """Returns the part of a DTensor that this process saves, without a copy.
+    """Returns the part of a DTensor that this process saves.
 
     The lowest rank that holds a box writes it. With `every_replica`, returns
-    everything that this rank holds. Raises InvalidArgumentError for tensors
-    that `layout_of` or `_torch_arrays.as_numpy` refuses.
+    everything that this rank holds. `elements_of` returns the elements of the
+    local tensor. Raises InvalidArgumentError for tensors that `layout_of` or
+    `elements_of` refuses.
     """
     layout = layout_of(tensor, name)
     dtype = _dtypes.numpy_dtype(_torch_arrays.dtype_name(tensor), name)
     shards = []
+    immutable = True
     if (layout.is_writer or every_replica) and layout.parts:
-        local = _torch_arrays.as_numpy(_local(tensor), name)
-        if local.shape != layout.local_shape:
+        local_tensor = _local(tensor)
+        if tuple(local_tensor.shape) != layout.local_shape:
             raise errors.InvalidArgumentError(
                 f"leaf {name!r}: this rank's local tensor has shape"
-                f" {local.shape}; {tuple(tensor.placements)} of"
+                f" {tuple(local_tensor.shape)}; {tuple(tensor.placements)} of"
                 f" {tuple(tensor.shape)} on {tensor.device_mesh} asks for"
                 f" {layout.local_shape}"
             )
+        local, immutable = elements_of(local_tensor, name)
         shards = [(part.origin, part.of(local)) for part in layout.parts]
     return _engine.ArrayLeaf(
         tuple(tensor.shape),
         shards,
         kind="numpy",
-        # A tensor from another device is already a copy.
-        immutable=tensor.device.type != "cpu",
+        immutable=immutable,
         write_shape=layout.write_shape,
         dtype=dtype,
     )

@@ -38,20 +38,49 @@ class Stats:
 
     def __init__(self) -> None: ...
 
-class ArrayLeaf:
-    """An array for `adapt` to return, such as the shards of a jax.Array.
+class DeviceArray:
+    """An array in the memory of a CUDA device, for the shards of an ArrayLeaf.
 
-    `shards` are pairs of an origin (in elements) and a host array. Together
-    they cover `shape` exactly once; a single shard may be the complete array.
-    With `dtype`, they are only this process's shards of an array that several
-    processes save, and there may be none. The host arrays are borrowed, so they
-    must not change while a tree that contains this leaf is being saved.
+    `address` may be a function, which is called when the first element is
+    needed. `check` is called after each read of elements, and raises if they
+    were not valid any more. `owner` keeps the memory. Elements are read once
+    the work that was queued on `stream` (a CUstream) is done.
     """
 
     def __init__(
         self,
         shape: Sequence[int],
-        shards: Sequence[tuple[Sequence[int], npt.NDArray[Any]]],
+        dtype: np.dtype[Any],
+        address: int | Callable[[], int],
+        *,
+        strides: Sequence[int] | None = None,  # in bytes; None: C order
+        stream: int = 0,
+        owner: object = None,
+        check: Callable[[], None] | None = None,
+    ) -> None: ...
+    def part(self, origin: Sequence[int], shape: Sequence[int]) -> DeviceArray:
+        """Returns the box of elements at `origin`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+def device_problem() -> str:
+    """`holdfast::CheckDeviceDriver`: why devices cannot be used, or ""."""
+
+class ArrayLeaf:
+    """An array for `adapt` to return, such as the shards of a jax.Array.
+
+    `shards` are pairs of an origin (in elements) and an array. Together they
+    cover `shape` exactly once; a single shard may be the complete array. With
+    `dtype`, they are only this process's shards of an array that several
+    processes save, and there may be none. The arrays are borrowed, so they must
+    not change while a tree that contains this leaf is being saved.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        shards: Sequence[tuple[Sequence[int], npt.NDArray[Any] | DeviceArray]],
         *,
         kind: str = "jax",  # the value type to record: "jax" or "numpy"
         immutable: bool = True,  # a snapshot need not copy the array

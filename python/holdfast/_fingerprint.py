@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from holdfast import _dtensor, _engine, _process_group
-from holdfast._adapt import adapt
+from holdfast._adapt import host_adapt
 from holdfast._lazy import importing
 from holdfast._process_group import GroupArgument, ProcessGroup
 from holdfast._pytree import jax_if_imported, joined
@@ -40,7 +40,7 @@ def fingerprint(tree: Any) -> str | dict[str, str]:
         processes.
     """
     found = _engine.fingerprints(
-        _engine.build_tree(tree, adapt=adapt, int_keys=True)
+        _engine.build_tree(tree, adapt=host_adapt, int_keys=True)
     )
     return found[""] if list(found) == [""] else found
 
@@ -120,4 +120,4 @@ def _adapt_all(
             return _jax_arrays.replicas_leaf(value, path)
     if processes is not None and _dtensor.is_dtensor(value):
         return _dtensor.array_leaf(value, joined(path), every_replica=True)
-    return adapt(value, path)
+    return host_adapt(value, path)

@@ -120,6 +120,7 @@ class Future(Generic[T]):
         *,
         what: str,
         raises_at_next_save: bool = False,
+        snapshot_seconds: float = 0.0,
     ) -> None:
         """Starts `run(is_cancelled)`; `what` names the operation in reports.
 
@@ -128,6 +129,7 @@ class Future(Generic[T]):
         caller has not asked for.
         """
         self._what = what
+        self._snapshot_seconds = snapshot_seconds
         self._shared: _Shared[T] = _Shared(what, raises_at_next_save)
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
@@ -181,6 +183,10 @@ class Future(Generic[T]):
             raise error
         return self._shared.result  # type: ignore[return-value]
 
+    def wait(self) -> None:
+        """Waits for the end, and leaves an error to `result`."""
+        self._wait(None)
+
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits for the end and returns the error, or None."""
         self._wait(timeout)
@@ -216,6 +222,12 @@ class Future(Generic[T]):
         self.add_done_callback(wake)
         yield from ended.wait().__await__()
         return self.result()
+
+    @property
+    def snapshot_seconds(self) -> float:
+        """How long a save took to capture the values before it continued in the
+        background: the time that the program could not go on."""
+        return self._snapshot_seconds
 
     @property
     def stats(self) -> Stats | None:

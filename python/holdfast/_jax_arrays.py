@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from holdfast import _engine, errors
+from holdfast import _device_arrays, _engine, errors
 from holdfast._buffers import Buffer
 from holdfast._pytree import joined
 
@@ -72,6 +72,8 @@ def array_leaf(
     write_sharding: bool = True,
     own_part_only: bool = False,
     replica_id: int | None = 0,
+    immutable: bool = True,
+    takes_devices: bool = True,
 ) -> _engine.ArrayLeaf:
     """Returns the leaf that the engine saves for `array`, borrowing its memory.
 
@@ -79,7 +81,9 @@ def array_leaf(
     arguments correspond to Orbax's options; with None, `use_replica_parallel`
     is true unless JAX_PLATFORMS names a GPU. With `own_part_only`, returns only
     the part that this process writes when all processes that hold the array
-    write together. Typed PRNG keys become their key data.
+    write together. Without `immutable`, a background save copies the elements
+    before it returns. Without `takes_devices`, elements on devices are copied
+    to the host at once. Typed PRNG keys become their key data.
 
     Raises DeletedArrayError for an array that was deleted or donated. Without
     `own_part_only`, raises InvalidArgumentError for an array that is partly on
@@ -105,7 +109,8 @@ def array_leaf(
     if is_all_here and len(sharding.device_set) == 1:
         return _engine.ArrayLeaf(
             shape,
-            [((0,) * len(shape), np.asarray(array))],
+            [((0,) * len(shape), _elements(array, takes_devices))],
+            immutable=immutable,
             sharding_json=json_text,
             prng_impl=prng_impl,
         )
@@ -122,13 +127,16 @@ def array_leaf(
             max_replicas=max_replicas,
         )
     if own_part_only:
-        parts = own_parts(array, split, replica_id)
+        parts = own_parts(
+            array, split, replica_id, takes_devices=takes_devices
+        )
     else:
         # All replicas are local, so writing one complete shard is less work.
-        parts = _whole_shards(array, 0)
+        parts = _whole_shards(array, 0, takes_devices)
     return _engine.ArrayLeaf(
         shape,
         parts,
+        immutable=immutable,
         sharding_json=json_text,
         prng_impl=prng_impl,
         write_shape=split.shape,
@@ -149,18 +157,25 @@ def _text_of(name: str | tuple[Any, ...]) -> str:
 
 
 def whole_leaf(
-    array: jax.Array, name: str | tuple[Any, ...] = ""
+    array: jax.Array,
+    name: str | tuple[Any, ...] = "",
+    *,
+    immutable: bool = True,
+    takes_devices: bool = True,
 ) -> _engine.ArrayLeaf:
     """Returns the leaf for an array on this process's devices, as one part.
 
-    Raises DeletedArrayError like `array_leaf`.
+    `immutable`, `takes_devices` and errors are as in `array_leaf`.
     """
     if array.is_deleted() or len(array.sharding.device_set) == 1:
-        return array_leaf(array, name)
+        return array_leaf(
+            array, name, immutable=immutable, takes_devices=takes_devices
+        )
     array, prng_impl = data_of(array)
     return _engine.ArrayLeaf(
         array.shape,
-        [((0,) * array.ndim, np.asarray(array))],
+        [((0,) * array.ndim, _on_host(array))],
+        immutable=immutable,
         sharding_json=sharding_json(array.sharding),
         prng_impl=prng_impl,
     )
@@ -177,7 +192,7 @@ def replicas_leaf(
     if array.is_deleted():
         return array_leaf(array, name)
     array, _ = data_of(array)
-    shards = _whole_shards(array, None)
+    shards = _whole_shards(array, None, takes_devices=False)
     return _engine.ArrayLeaf(array.shape, shards, dtype=np.dtype(array.dtype))
 
 
@@ -196,11 +211,39 @@ class Split:
     replica_count: int
 
 
-Part = tuple[tuple[int, ...], "np.ndarray[Any, np.dtype[Any]]"]
+NumpyArray = np.ndarray[Any, np.dtype[Any]]
+Elements = NumpyArray | _engine.DeviceArray
+Part = tuple[tuple[int, ...], Elements]
+
+
+def _on_host(array: jax.Array) -> NumpyArray:
+    """Returns the elements in host memory, without leaving a copy of them in
+    the program's array."""
+    # jax keeps a host copy in the object that it converts, so give it another
+    # object with the same buffers.
+    shards = [shard.data for shard in array.addressable_shards]
+    other = jax.make_array_from_single_device_arrays(
+        array.shape, array.sharding, shards
+    )
+    return np.asarray(other)
+
+
+def _elements(array: jax.Array, takes_devices: bool) -> Elements:
+    """Returns the elements of an array on a single device, where they are if
+    the engine can read them there."""
+    (device,) = array.sharding.device_set
+    if device.platform == "cpu":
+        return np.asarray(array)  # shares the memory
+    described = _device_arrays.of_jax(array) if takes_devices else None
+    return _on_host(array) if described is None else described
 
 
 def own_parts(
-    array: jax.Array, split: Split, replica_id: int | None = 0
+    array: jax.Array,
+    split: Split,
+    replica_id: int | None = 0,
+    *,
+    takes_devices: bool = False,
 ) -> list[Part]:
     """Returns the parts of an array that this process writes: (origin, values)
     pairs.
@@ -211,29 +254,37 @@ def own_parts(
         replica_id: the replica to write if replicas do not share. None means
             the replica of the first local shard, so each process writes
             everything that it has.
+        takes_devices: values may be in the memory of devices.
     """
     if split.axis is None:
         if replica_id is None:
             first = next(iter(array.addressable_shards), None)
             replica_id = 0 if first is None else first.replica_id
-        return _whole_shards(array, replica_id)
+        return _whole_shards(array, replica_id, takes_devices)
     return [
-        _slice_of(shard, array.shape, split)
+        _slice_of(shard, array.shape, split, takes_devices)
         for shard in array.addressable_shards
         if shard.replica_id < split.replica_count
     ]
 
 
-def _whole_shards(array: jax.Array, replica_id: int | None) -> list[Part]:
+def _whole_shards(
+    array: jax.Array, replica_id: int | None, takes_devices: bool
+) -> list[Part]:
     """Returns a replica's shards on this process; None means all replicas."""
     return [
-        (_box(shard.index, array.shape)[0], np.asarray(shard.data))
+        (
+            _box(shard.index, array.shape)[0],
+            _elements(shard.data, takes_devices),
+        )
         for shard in array.addressable_shards
         if replica_id in (None, shard.replica_id)
     ]
 
 
-def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
+def _slice_of(
+    shard: Any, shape: tuple[int, ...], split: Split, takes_devices: bool
+) -> Part:
     """Returns the share of a shard that its replica writes."""
     axis = split.axis
     assert axis is not None
@@ -242,6 +293,11 @@ def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
     origin = list(_box(shard.index, shape)[0])
     origin[axis] += start
     data = shard.data
+    described = _device_arrays.of_jax(data) if takes_devices else None
+    if described is not None:
+        inner_origin = [0] * len(shape)
+        inner_origin[axis] = start
+        return tuple(origin), described.part(inner_origin, split.shape)
     if shard.device.platform == "cpu":
         inside = (slice(None),) * axis + (slice(start, start + extent),)
         return tuple(origin), np.asarray(data)[inside]

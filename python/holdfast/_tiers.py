@@ -27,6 +27,7 @@ from holdfast._log import log
 from holdfast._process_group import GroupArgument
 from holdfast._results import TierRestore, TierStats, TierStep
 from holdfast._run_options import CHUNK_BYTES, run_options
+from holdfast._snapshots import Snapshots
 
 __all__ = [
     "LocalTierOptions",
@@ -289,7 +290,9 @@ class Tiers:
             }
             built = _engine.build_tree(
                 state(),
-                adapt=make_adapt(self._group, all_write=True),
+                adapt=make_adapt(
+                    self._group, all_write=True, snapshots=Snapshots()
+                ),
                 snapshot=True,
                 int_keys=True,
             )

@@ -15,7 +15,15 @@ import numpy as np
 from holdfast import _dtypes, errors
 from holdfast._lazy import importing
 
-__all__ = ["as_numpy", "dtype_name", "is_tensor", "tensor_like", "tensor_on"]
+__all__ = [
+    "as_numpy",
+    "dense",
+    "dtype_name",
+    "is_tensor",
+    "tensor_like",
+    "tensor_on",
+    "unsupported",
+]
 
 # The torch dtypes that numpy lacks, and integer dtypes of the same width.
 CARRIERS = {
@@ -40,15 +48,12 @@ def dtype_name(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
-    """Returns a numpy array with the tensor's elements and shape.
-
-    A CPU tensor shares its memory and strides with the array; a tensor on any
-    other device is copied.
+def dense(tensor: Any, name: str = "") -> Any:
+    """Returns the tensor outside autograd, with its elements as they are stored
+    in memory; a view if the tensor is not a lazy conjugate or negation.
 
     `name` is the leaf's name for errors. Raises InvalidArgumentError for
-    tensors that are on the meta device, sparse, quantized, or of a dtype that
-    cannot be stored.
+    tensors that are on the meta device, sparse or quantized.
     """
     with importing:
         import torch
@@ -63,9 +68,25 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
             f"{', quantized' if tensor.is_quantized else ''}; only dense"
             " tensors can be saved; use .to_dense() or .dequantize()"
         )
-    tensor = tensor.detach().cpu()
+    tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
+    return tensor
+
+
+def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
+    """Returns a numpy array with the tensor's elements and shape.
+
+    A CPU tensor shares its memory and strides with the array; a tensor on any
+    other device is copied.
+
+    `name` is the leaf's name for errors. Raises InvalidArgumentError for
+    tensors that `dense` refuses, or of a dtype that cannot be stored.
+    """
+    with importing:
+        import torch
+
+    tensor = dense(tensor, name).cpu()
     kind = dtype_name(tensor)
     carrier = CARRIERS.get(kind)
     array: np.ndarray[Any, np.dtype[Any]]
@@ -75,11 +96,16 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
     try:
         array = tensor.numpy()
     except (TypeError, RuntimeError) as error:
-        raise errors.InvalidArgumentError(
-            'Error parsing object member "dtype": Unsupported data type:'
-            f' "{kind}" (leaf "{name}")'
-        ) from error
+        raise unsupported(kind, name) from error
     return array
+
+
+def unsupported(kind: str, name: str) -> errors.InvalidArgumentError:
+    """Returns the error for a dtype that cannot be stored."""
+    return errors.InvalidArgumentError(
+        'Error parsing object member "dtype": Unsupported data type:'
+        f' "{kind}" (leaf "{name}")'
+    )
 
 
 def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:

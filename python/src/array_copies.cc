@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -14,6 +15,8 @@ namespace {
 // A thread copies this many bytes at a time, so several threads can copy a
 // large array together.
 constexpr size_t kPieceBytes = size_t{4} << 20;
+// The same for elements that a reader returns.
+constexpr size_t kReaderPieceBytes = size_t{32} << 20;
 
 // The range of bytes from the first element of a view to the end of the last,
 // in memory.
@@ -57,13 +60,49 @@ Result<std::optional<Array>> Snapshot::Plan(const ConstArrayView& view) {
   return std::optional(Array::Borrow(std::move(copy), std::move(memory)));
 }
 
-void Snapshot::Run() const {
+Result<Array> Snapshot::PlanRead(DType dtype, const Shape& shape,
+                                 const ArrayReader& reader) {
+  Result<Array> copy = Array::Allocate(dtype, shape);
+  if (!copy.ok()) return copy;
+  const ArrayView target = copy->mutable_view();
+  const int64_t row_count = shape.empty() ? 1 : shape[0];
+  const size_t row_bytes = copy->byte_count() / static_cast<size_t>(row_count);
+  const int64_t piece_rows = std::max<int64_t>(
+      1,
+      static_cast<int64_t>(kReaderPieceBytes / std::max<size_t>(1, row_bytes)));
+  for (int64_t row = 0; row < row_count; row += piece_rows) {
+    ReaderCopy piece{&reader, Shape(shape.size(), 0), target};
+    if (!shape.empty()) {
+      piece.origin[0] = row;
+      piece.target.shape[0] = std::min(piece_rows, row_count - row);
+      piece.target.data += row * target.strides[0];
+    }
+    reader_copies_.push_back(std::move(piece));
+  }
+  byte_count_ += copy->byte_count();
+  return copy;
+}
+
+Status Snapshot::Run() const {
   std::atomic<size_t> next = 0;
-  const auto work = [this, &next] {
+  std::mutex mutex;
+  Status status;
+  // Copies from devices come first: they keep the bus busy for longest.
+  const auto work = [&] {
     while (true) {
       const size_t i = next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= copies_.size()) return;
-      std::memcpy(copies_[i].target, copies_[i].source, copies_[i].byte_count);
+      if (i < reader_copies_.size()) {
+        const ReaderCopy& copy = reader_copies_[i];
+        const Status read = copy.reader->Read(copy.origin, copy.target);
+        if (read.ok()) continue;
+        const std::lock_guard lock(mutex);
+        status = read;
+        next = reader_copies_.size() + copies_.size();
+        return;
+      }
+      const size_t j = i - reader_copies_.size();
+      if (j >= copies_.size()) return;
+      std::memcpy(copies_[j].target, copies_[j].source, copies_[j].byte_count);
     }
   };
   const size_t thread_count =
@@ -76,6 +115,8 @@ void Snapshot::Run() const {
     // With fewer threads, all copies are still made.
   }
   work();
+  helpers.clear();  // waits for them
+  return status;
 }
 
 }  // namespace holdfast::python

@@ -7,6 +7,7 @@
 namespace holdfast::python {
 
 void BindTree(nanobind::module_& module);
+void BindDeviceArrays(nanobind::module_& module);
 void BindGroup(nanobind::module_& module);
 void BindSave(nanobind::module_& module);
 void BindCheckpoint(nanobind::module_& module);

@@ -18,7 +18,7 @@ namespace holdfast::python {
 
 struct LeafShard {
   Shape origin;
-  nanobind::object array;  // a numpy array
+  nanobind::object array;  // a numpy array or a DeviceArray
 };
 
 struct ArrayLeaf {

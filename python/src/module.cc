@@ -33,6 +33,7 @@ NB_MODULE(_engine, module) {
       .def_ro("in_flight_bytes_peak", &Stats::in_flight_bytes_peak)
       .def_ro("fingerprint_count", &Stats::fingerprint_count);
   holdfast::python::BindTree(module);
+  holdfast::python::BindDeviceArrays(module);
   holdfast::python::BindGroup(module);
   holdfast::python::BindSave(module);
   holdfast::python::BindCheckpoint(module);

@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "bindings.h"
+#include "device_arrays.h"
 #include "errors.h"
 #include "leaves.h"
 #include "numpy_arrays.h"
@@ -44,7 +45,7 @@ void InitArrayLeaf(ArrayLeaf* self, nb::handle shape, nb::handle shards,
   leaf.shape = ShapeOf(shape, "ArrayLeaf: shape");
   for (const nb::handle shard : nb::cast<nb::sequence>(shards)) {
     const nb::object array = shard[1];
-    if (!IsArray(array)) {
+    if (!IsArray(array) && !nb::isinstance<DeviceArrayObject>(array)) {
       ThrowValueError("ArrayLeaf: a shard is not a numpy array");
     }
     leaf.shards.push_back(

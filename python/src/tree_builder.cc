@@ -9,6 +9,7 @@
 
 #include "array_copies.h"
 #include "blocking.h"
+#include "device_arrays.h"
 #include "errors.h"
 #include "leaves.h"
 #include "numpy_arrays.h"
@@ -37,13 +38,12 @@ class TreeBuilder {
     result_.tree = Visit(root.ptr(), /*may_adapt=*/true);
     result_.copied_bytes += snapshot_.byte_count();
     if (snapshot_.byte_count() > 0) {
-      RunBlocking({}, nb::none(), [this](const RunOptions&) {
-        snapshot_.Run();
-        return Status();
-      });
+      RunBlocking({}, nb::none(),
+                  [this](const RunOptions&) { return snapshot_.Run(); });
     }
     // The copies are made, so their sources are no longer needed.
     copied_.clear();
+    copied_readers_.clear();
     return std::move(result_);
   }
 
@@ -66,6 +66,8 @@ class TreeBuilder {
   Tree OfText(PyObject* object);
 
   Array Borrow(nb::handle array, bool may_change);
+  // Returns a shard for an array on a device, without its origin.
+  ArrayShard BorrowFromDevice(const DeviceArrayObject& array, bool may_change);
   DType StoredDType(nb::handle array) const;
   Tree Number(Scalar scalar);
   std::shared_ptr<const ArrayTraits> TraitsOf(const ArrayLeaf& leaf);
@@ -89,6 +91,7 @@ class TreeBuilder {
   BuiltTree result_;
   Snapshot snapshot_;
   std::vector<nb::object> copied_;
+  std::vector<std::shared_ptr<const ArrayReader>> copied_readers_;
   std::vector<Step> path_;
   std::vector<PyObject*> containers_;          // borrowed; root first
   std::shared_ptr<const ArrayTraits> traits_;  // latest; shared if equal
@@ -417,6 +420,20 @@ Array TreeBuilder::Borrow(nb::handle array, bool may_change) {
   return made;
 }
 
+ArrayShard TreeBuilder::BorrowFromDevice(const DeviceArrayObject& array,
+                                         bool may_change) {
+  ArrayShard shard;
+  shard.reader = ReaderOf(array);
+  if (!options_.snapshot || !may_change) {
+    shard.array = Array::Outline(array.dtype, array.shape);
+    return shard;
+  }
+  shard.array =
+      Check(snapshot_.PlanRead(array.dtype, array.shape, *shard.reader));
+  copied_readers_.push_back(std::move(shard.reader));
+  return shard;
+}
+
 Tree TreeBuilder::OfArray(nb::handle array) {
   if (!IsPlainArray(array) && nb::hasattr(array, "_mask")) {
     Refuse(
@@ -496,7 +513,14 @@ Tree TreeBuilder::OfLeaf(const ArrayLeaf& leaf) {
   shards.reserve(leaf.shards.size());
   std::optional<DType> dtype = leaf.dtype;
   for (const LeafShard& shard : leaf.shards) {
-    Array array = Borrow(shard.array, !leaf.immutable);
+    ArrayShard part;
+    if (IsArray(shard.array)) {
+      part.array = Borrow(shard.array, !leaf.immutable);
+    } else {
+      part = BorrowFromDevice(nb::cast<const DeviceArrayObject&>(shard.array),
+                              !leaf.immutable);
+    }
+    const Array& array = part.array;
     if (dtype.value_or(array.dtype()) != array.dtype()) {
       Refuse("the shards' dtypes differ");
     }
@@ -507,7 +531,8 @@ Tree TreeBuilder::OfLeaf(const ArrayLeaf& leaf) {
              ShapeToString(leaf.shape));
     }
     result_.byte_count += array.byte_count();
-    shards.push_back({shard.origin, std::move(array)});
+    part.origin = shard.origin;
+    shards.push_back(std::move(part));
   }
   ++result_.leaf_count;
   const bool is_whole = !leaf.dtype && shards.size() == 1 &&
@@ -516,6 +541,12 @@ Tree TreeBuilder::OfLeaf(const ArrayLeaf& leaf) {
     return Tree::ShardedArray(
         *dtype, leaf.shape, std::move(shards), TraitsOf(leaf),
         leaf.is_jax ? ArrayKind::kJax : ArrayKind::kNumpy);
+  }
+  if (shards[0].reader != nullptr) {
+    return Tree::DeferredArray(
+        *dtype, leaf.shape, std::move(shards[0].reader),
+        leaf.is_jax ? ArrayKind::kJax : ArrayKind::kNumpy,
+        leaf.is_jax ? TraitsOf(leaf) : nullptr);
   }
   if (!leaf.is_jax) return Tree(std::move(shards[0].array));
   return Tree::JaxArray(std::move(shards[0].array), TraitsOf(leaf));

@@ -85,7 +85,13 @@ Result<Array> Gather(const Tree& leaf) {
   }
   for (const ArrayShard& shard : leaf.shards()) {
     const Box box{shard.origin, shard.array.shape()};
-    CopyStrided(shard.array.view(), Subview(target, box));
+    const ArrayView part = Subview(target, box);
+    if (shard.reader != nullptr) {
+      const Shape first(shard.origin.size(), 0);
+      HF_RETURN_IF_ERROR(shard.reader->Read(first, part));
+    } else {
+      CopyStrided(shard.array.view(), part);
+    }
   }
   return whole;
 }

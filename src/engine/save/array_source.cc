@@ -42,6 +42,7 @@ Result<ArraySource> ArraySource::Of(const Tree& leaf, bool is_partial) {
           ShapeToString(source.shape()));
     }
     boxes.push_back({shard.origin, shard.array.shape()});
+    if (shard.reader != nullptr) source.has_shard_readers_ = true;
   }
   source.index_ = std::make_shared<const BoxIndex>(std::move(boxes));
   HF_RETURN_IF_ERROR(is_partial ? source.index_->CheckDisjoint(source.shape())
@@ -56,6 +57,7 @@ std::optional<ConstArrayView> ArraySource::Find(const Box& box) const {
   index_->ForEachOverlap(box, [&](size_t i, const Box& common) {
     if (common != box) return;
     const ArrayShard& shard = (*shards_)[i];
+    if (shard.reader != nullptr) return;
     found = Subview(shard.array.view(), Relative(box, shard.origin));
   });
   return found;
@@ -82,12 +84,19 @@ Status ArraySource::CopyTo(const Box& box, const ArrayView& target) const {
     ConvertStrided(Subview(whole_, box), target);
     return Status();
   }
+  Status status;
   index_->ForEachOverlap(box, [&](size_t i, const Box& common) {
+    if (!status.ok()) return;
     const ArrayShard& shard = (*shards_)[i];
-    ConvertStrided(Subview(shard.array.view(), Relative(common, shard.origin)),
-                   Subview(target, Relative(common, box.origin)));
+    const Box from = Relative(common, shard.origin);
+    const ArrayView to = Subview(target, Relative(common, box.origin));
+    if (shard.reader != nullptr) {
+      status = ReadDeferred(*shard.reader, dtype(), from, to);
+    } else {
+      ConvertStrided(Subview(shard.array.view(), from), to);
+    }
   });
-  return Status();
+  return status;
 }
 
 int64_t ArraySource::CountElements(const Box& box) const {
@@ -129,7 +138,7 @@ Result<std::vector<uint64_t>> ArraySource::ChunksHere(
 }
 
 bool ArraySource::FindsAllChunks(const ChunkGrid& grid) const {
-  if (reader_ != nullptr) return false;
+  if (reader_ != nullptr || has_shard_readers_) return false;
   if (shards_ == nullptr) return true;
   // No edge of a shard may cut through a chunk.
   const auto is_edge = [&](int64_t at, size_t d) {
@@ -158,7 +167,9 @@ bool ArraySource::FindsChunksPacked(const ChunkGrid& grid) const {
   if (shards_ == nullptr) return is_packed(whole_);
   return std::all_of(
       shards_->begin(), shards_->end(),
-      [&](const ArrayShard& shard) { return is_packed(shard.array.view()); });
+      [&](const ArrayShard& shard) {
+        return shard.reader != nullptr || is_packed(shard.array.view());
+      });
 }
 
 }  // namespace holdfast

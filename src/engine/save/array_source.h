@@ -1,6 +1,6 @@
 // ArraySource: where the elements of one array or scalar to be saved are: in
 // one piece of memory, in shards, of which this process may have only some, or
-// behind an ArrayReader.
+// behind an ArrayReader. A shard's elements may be behind a reader, too.
 //
 // Thread-safety: immutable; const methods may run concurrently.
 // Ownership: borrows the Tree it was made from.
@@ -62,6 +62,7 @@ class ArraySource {
   ConstArrayView whole_;
   const std::vector<ArrayShard>* shards_ = nullptr;
   const ArrayReader* reader_ = nullptr;
+  bool has_shard_readers_ = false;
   std::shared_ptr<const BoxIndex> index_;
 };
 

@@ -72,6 +72,14 @@ Status CheckShape(const DeviceArray& array) {
   return Status();
 }
 
+// Adds strides of C order to an array without strides, and checks the array.
+Status CompleteShape(DeviceArray& array) {
+  if (array.strides.empty()) {
+    array.strides = ContiguousStrides(array.shape, DTypeBytes(array.dtype));
+  }
+  return CheckShape(array);
+}
+
 // Checks that the array is in one allocation, and returns its device.
 Result<int> DeviceOf(DeviceDriver& driver, const DeviceArray& array) {
   const std::string what = std::string(driver.name()) + ": the array at " +
@@ -171,23 +179,31 @@ Status DeviceReader::Read(const Shape& origin, const ArrayView& target) const {
   return Status();
 }
 
+Status CheckDeviceDriver() {
+  HF_ASSIGN_OR_RETURN(const DeviceDriver* const driver, CudaDriver());
+  return driver->CheckProcess();
+}
+
+Result<std::shared_ptr<const ArrayReader>> MakeDeviceReader(DeviceArray array) {
+  HF_RETURN_IF_ERROR(CompleteShape(array));
+  HF_ASSIGN_OR_RETURN(DeviceDriver* const driver, CudaDriver());
+  HF_ASSIGN_OR_RETURN(const int device, DeviceOf(*driver, array));
+  HF_ASSIGN_OR_RETURN(auto reader, DeviceReader::Begin(RingOf(*driver, device),
+                                                       std::move(array)));
+  return std::shared_ptr<const ArrayReader>(std::move(reader));
+}
+
 Result<Tree> DeviceLeaf(DeviceArray array, ArrayKind kind,
                         std::shared_ptr<const ArrayTraits> traits) {
-  if (array.strides.empty()) {
-    array.strides = ContiguousStrides(array.shape, DTypeBytes(array.dtype));
-  }
-  HF_RETURN_IF_ERROR(CheckShape(array));
+  HF_RETURN_IF_ERROR(CompleteShape(array));
   if (ElementCount(array.shape) == 0) {  // it may have no address
     HF_ASSIGN_OR_RETURN(Array empty, Array::Allocate(array.dtype, array.shape));
     if (kind == ArrayKind::kNumpy) return Tree(std::move(empty));
     return Tree::JaxArray(std::move(empty), std::move(traits));
   }
-  HF_ASSIGN_OR_RETURN(DeviceDriver* const driver, CudaDriver());
-  HF_ASSIGN_OR_RETURN(const int device, DeviceOf(*driver, array));
   const DType dtype = array.dtype;
   Shape shape = array.shape;
-  HF_ASSIGN_OR_RETURN(auto reader, DeviceReader::Begin(RingOf(*driver, device),
-                                                       std::move(array)));
+  HF_ASSIGN_OR_RETURN(auto reader, MakeDeviceReader(std::move(array)));
   return Tree::DeferredArray(dtype, std::move(shape), std::move(reader), kind,
                              std::move(traits));
 }

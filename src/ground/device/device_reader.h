@@ -29,8 +29,8 @@ class DeviceReader : public ArrayReader {
   bool is_live() const override { return true; }
 
  private:
-  friend Result<Tree> DeviceLeaf(DeviceArray array, ArrayKind kind,
-                                 std::shared_ptr<const ArrayTraits> traits);
+  friend Result<std::shared_ptr<const ArrayReader>> MakeDeviceReader(
+      DeviceArray array);
   // Make, for an array that was checked.
   static Result<std::shared_ptr<const DeviceReader>> Begin(
       std::shared_ptr<PinnedRing> ring, DeviceArray array);

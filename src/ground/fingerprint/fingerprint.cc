@@ -244,6 +244,7 @@ std::vector<Replica> ReplicasOfLeaf(const std::string& name, const Tree& leaf) {
   }
   std::vector<Replica> replicas;
   for (const ArrayShard& shard : leaf.shards()) {
+    if (shard.reader != nullptr) continue;
     replicas.push_back(
         {name, leaf.array_shape(), shard.origin, shard.array.view()});
   }
@@ -262,14 +263,18 @@ Result<std::vector<Replica>> ReplicasOf(const Tree& tree) {
   return replicas;
 }
 
+Status NotHere(const std::string& name) {
+  return InvalidArgumentError("leaf " + name +
+                              ": its elements are not in host memory");
+}
+
 Status CheckWhole(const std::string& name, const Tree& leaf) {
   if (leaf.leaf_kind() != LeafKind::kArray) return Status();
-  if (leaf.reader() != nullptr) {
-    return InvalidArgumentError("leaf " + name + ": its elements are not here");
-  }
+  if (leaf.reader() != nullptr) return NotHere(name);
   if (!leaf.is_sharded()) return Status();
   std::vector<Box> boxes;
   for (const ArrayShard& shard : leaf.shards()) {
+    if (shard.reader != nullptr) return NotHere(name);
     boxes.push_back({shard.origin, shard.array.shape()});
   }
   return BoxIndex(std::move(boxes))

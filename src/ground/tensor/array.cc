@@ -165,6 +165,10 @@ Array Array::BorrowReadOnly(ConstArrayView view,
   return array;
 }
 
+Array Array::Outline(DType dtype, const Shape& shape) {
+  return Borrow({dtype, nullptr, shape, Shape(shape.size(), 0)}, nullptr);
+}
+
 size_t Array::byte_count() const {
   return static_cast<size_t>(element_count()) * DTypeBytes(dtype());
 }

@@ -54,6 +54,15 @@ ConstArrayView PartOf(const ArrayShard& shard, Box box) {
   return Subview(shard.array.view(), box);
 }
 
+// Returns whether two parts have equal elements at `box`. Elements that readers
+// return are equal only to those of the same reader.
+bool SameAt(const ArrayShard& a, const ArrayShard& b, const Box& box) {
+  if (a.reader != nullptr || b.reader != nullptr) {
+    return a.reader == b.reader && a.origin == b.origin;
+  }
+  return SameElements(PartOf(a, box), PartOf(b, box));
+}
+
 // Returns whether both arrays hold the same parts with equal elements. Shards
 // with equal boxes are compared one by one; other shards by the elements that
 // they share. REQUIRES: equal dtype and shape.
@@ -70,8 +79,7 @@ bool SameParts(const Tree& a, const Tree& b) {
     b_index.ForEachOverlap(
         {part.origin, part.array.shape()}, [&](size_t i, const Box& common) {
           compared += ElementCount(common.shape);
-          same = same &&
-                 SameElements(PartOf(part, common), PartOf(b_parts[i], common));
+          same = same && SameAt(part, b_parts[i], common);
         });
     if (!same) return false;
   }
@@ -174,22 +182,13 @@ Tree Tree::ShardedArray(Shape shape, std::vector<ArrayShard> shards,
                       std::move(traits));
 }
 
-namespace {
-
-// Returns an array with a dtype and a shape, but no elements.
-Array Elsewhere(DType dtype, const Shape& shape) {
-  return Array::Borrow({dtype, nullptr, shape, Shape(shape.size(), 0)},
-                       nullptr);
-}
-
-}  // namespace
-
 Tree Tree::ShardedArray(DType dtype, Shape shape,
                         std::vector<ArrayShard> shards,
                         std::shared_ptr<const ArrayTraits> traits,
                         ArrayKind kind) {
   Tree tree;
-  Array first = shards.empty() ? Elsewhere(dtype, shape) : shards.front().array;
+  Array first =
+      shards.empty() ? Array::Outline(dtype, shape) : shards.front().array;
   tree.node_ = ArrayLeaf{std::move(first), kind, std::move(traits),
                          std::make_shared<const Sharded>(
                              Sharded{std::move(shape), std::move(shards)})};
@@ -201,7 +200,7 @@ Tree Tree::DeferredArray(DType dtype, Shape shape,
                          ArrayKind kind,
                          std::shared_ptr<const ArrayTraits> traits) {
   Tree tree;
-  tree.node_ = ArrayLeaf{Elsewhere(dtype, shape), kind, std::move(traits),
+  tree.node_ = ArrayLeaf{Array::Outline(dtype, shape), kind, std::move(traits),
                          nullptr, std::move(reader)};
   return tree;
 }

@@ -59,7 +59,9 @@ class SnapshotPlanner {
     if (!MayChange(leaf, is_immutable_)) return leaf;
     const bool is_first = is_first_ && is_first_(PathOf(path));
     if (leaf.is_sharded()) return CopyOfShards(leaf, is_first);
-    if (leaf.reader() != nullptr) return CopyOfReader(leaf, is_first);
+    if (leaf.reader() != nullptr) {
+      return Whole(leaf, PlanRead(leaf.array(), *leaf.reader(), is_first));
+    }
     return Whole(leaf, Plan(leaf.array(), is_first));
   }
 
@@ -78,7 +80,10 @@ class SnapshotPlanner {
   Tree CopyOfShards(const Tree& leaf, bool is_first) {
     std::vector<ArrayShard> shards;
     for (const ArrayShard& shard : leaf.shards()) {
-      shards.push_back({shard.origin, Plan(shard.array, is_first)});
+      shards.push_back(
+          {shard.origin, shard.reader == nullptr
+                             ? Plan(shard.array, is_first)
+                             : PlanRead(shard.array, *shard.reader, is_first)});
     }
     return Tree::ShardedArray(leaf.array_dtype(), leaf.array_shape(),
                               std::move(shards), TraitsOf(leaf),
@@ -96,18 +101,19 @@ class SnapshotPlanner {
     return std::move(copy).value();
   }
 
-  Tree CopyOfReader(const Tree& leaf, bool is_first) {
-    if (!status_.ok()) return leaf;
-    Result<Array> copy =
-        Array::Allocate(leaf.array_dtype(), leaf.array_shape());
+  // Like Plan, for the elements that `reader` returns.
+  Array PlanRead(const Array& outline, const ArrayReader& reader,
+                 bool is_first) {
+    if (!status_.ok()) return outline;
+    Result<Array> copy = Array::Allocate(outline.dtype(), outline.shape());
     if (!copy.ok()) {
       status_ = copy.status();
-      return leaf;
+      return outline;
     }
     copies_.push_back({.target = copy->mutable_view(),
-                       .reader = leaf.reader(),
+                       .reader = &reader,
                        .is_first = is_first});
-    return Whole(leaf, std::move(copy).value());
+    return std::move(copy).value();
   }
 
   // Returns a leaf like `leaf` with this array.
@@ -152,9 +158,6 @@ class SnapshotPlanner {
 
 uint64_t LeafBytes(const Tree& leaf, const IsImmutableFn& is_immutable) {
   if (!MayChange(leaf, is_immutable)) return 0;
-  if (leaf.reader() != nullptr) {
-    return ElementCount(leaf.array_shape()) * DTypeBytes(leaf.array_dtype());
-  }
   if (!leaf.is_sharded()) return leaf.array().byte_count();
   uint64_t byte_count = 0;
   for (const ArrayShard& shard : leaf.shards()) {

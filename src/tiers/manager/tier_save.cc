@@ -34,7 +34,25 @@ class MemoryReader final : public ArrayReader {
   const Array array_;
 };
 
-// Returns the tree in which arrays that every rank has in full are sharded
+// Reads a live array that every rank has, for a save by all ranks.
+class DividedReader final : public ArrayReader {
+ public:
+  // REQUIRES: the leaf has a reader.
+  explicit DividedReader(Tree leaf) : leaf_(std::move(leaf)) {}
+  Status Read(const Shape& origin, const ArrayView& target) const override {
+    return leaf_.reader()->Read(origin, target);
+  }
+
+ private:
+  const Tree leaf_;
+};
+
+std::shared_ptr<const ArrayReader> ReaderOf(const Tree& leaf) {
+  if (leaf.reader() != nullptr) return std::make_shared<DividedReader>(leaf);
+  return std::make_shared<MemoryReader>(leaf.array());
+}
+
+// Returns the tree in which arrays that every rank has in full are deferred
 // arrays, so that each rank writes a share of them.
 Tree Spread(const Tree& tree) {
   Tree spread = tree;
@@ -44,13 +62,10 @@ Tree Spread(const Tree& tree) {
     }
     return spread;
   }
-  if (tree.leaf_kind() != LeafKind::kArray || tree.is_sharded() ||
-      tree.reader() != nullptr) {
-    return spread;
-  }
+  if (tree.leaf_kind() != LeafKind::kArray || tree.is_sharded()) return spread;
+  if (tree.reader() != nullptr && !tree.reader()->is_live()) return spread;
   return Tree::DeferredArray(
-      tree.array_dtype(), tree.array_shape(),
-      std::make_shared<MemoryReader>(tree.array()), tree.array_kind(),
+      tree.array_dtype(), tree.array_shape(), ReaderOf(tree), tree.array_kind(),
       tree.array_kind() == ArrayKind::kNumpy
           ? nullptr
           : std::make_shared<const ArrayTraits>(tree.array_traits()));
