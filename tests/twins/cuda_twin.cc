@@ -352,11 +352,13 @@ TWIN_EXPORT CuResult cuCtxPushCurrent_v2(CuContext context) {
 }
 
 TWIN_EXPORT CuResult cuCtxPopCurrent_v2(CuContext* context) {
-  HOLDFAST_ENTER(kLibrary);
+  HOLDFAST_LOCK();
+  const CuResult code = lib.Enter(__func__, Needs::kLibrary);
   if (context_stack.empty()) return kInvalidContext;
+  // Done even if the call tells of an error, which is then one of earlier work.
   if (context != nullptr) *context = context_stack.back();
   context_stack.pop_back();
-  return kSuccess;
+  return code;
 }
 
 TWIN_EXPORT CuResult cuPointerGetAttribute(void* data, int attribute,
@@ -802,7 +804,10 @@ int twin_call_count(void) {
   return lib.call_count;
 }
 
-uint64_t twin_handle_count(void) { return library().twin.handle_count(); }
+uint64_t twin_handle_count(void) {
+  HOLDFAST_LOCK();
+  return lib.streams.size() + lib.events.size();
+}
 
 uint64_t twin_module_count(void) {
   HOLDFAST_LOCK();

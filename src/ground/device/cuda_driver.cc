@@ -55,6 +55,7 @@ class Cuda : public DeviceDriver {
 
   Result<AddressInfo> Describe(DeviceAddress address) override {
     HF_RETURN_IF_ERROR(CheckProcess());
+    const Relaxed relaxed(calls_);
     AddressInfo info;
     unsigned type = 0;
     // The library answers that an address of ordinary memory is invalid.
@@ -140,14 +141,13 @@ class Cuda : public DeviceDriver {
     });
   }
   Result<bool> HasPassed(int device, DeviceEvent event) override {
-    CuResult result = kSuccess;
+    bool has_passed = false;
     HF_RETURN_IF_ERROR(On(device, [&] {
-      result = calls_.event_query(event);
-      return Status();
+      const CuResult result = calls_.event_query(event);
+      has_passed = result == kSuccess;
+      return result == kNotReady ? Status() : Check(result, "cuEventQuery");
     }));
-    if (result == kNotReady) return false;
-    HF_RETURN_IF_ERROR(Check(result, "cuEventQuery"));
-    return true;
+    return has_passed;
   }
 
   Status CopyToHost(int device, const RowCopy& copy,
@@ -301,18 +301,34 @@ class Cuda : public DeviceDriver {
       "CUDA: this process was forked after CUDA had begun, which CUDA does not "
       "support; start it by spawn, or save from the parent";
 
-  // Makes the context the calling thread's current one for its lifetime, and
-  // permits calls that would otherwise break a capture of the program's.
+  // Permits the calling thread, for its lifetime, calls that would otherwise
+  // break a capture of the program's.
+  class Relaxed {
+   public:
+    explicit Relaxed(const CudaCalls& calls) : calls_(calls) {
+      exchanged_ = calls_.exchange_capture_mode(&mode_);
+    }
+    ~Relaxed() {
+      if (exchanged_ == kSuccess) (void)calls_.exchange_capture_mode(&mode_);
+    }
+    Relaxed(const Relaxed&) = delete;
+    Relaxed& operator=(const Relaxed&) = delete;
+
+   private:
+    const CudaCalls& calls_;
+    int mode_ = kCaptureRelaxed;  // then the thread's own
+    CuResult exchanged_ = kSuccess;
+  };
+
+  // Makes the context the calling thread's current one for its lifetime.
   class Current {
    public:
     Current(const CudaCalls& calls, CuContext context) : calls_(calls) {
-      (void)calls_.exchange_capture_mode(&capture_mode_);
       pushed_ = calls_.push_context(context);
     }
     ~Current() {
       CuContext popped = nullptr;
       if (pushed_ == kSuccess) (void)calls_.pop_context(&popped);
-      (void)calls_.exchange_capture_mode(&capture_mode_);
     }
     Current(const Current&) = delete;
     Current& operator=(const Current&) = delete;
@@ -321,7 +337,6 @@ class Cuda : public DeviceDriver {
 
    private:
     const CudaCalls& calls_;
-    int capture_mode_ = kCaptureRelaxed;  // then the thread's own
     CuResult pushed_ = kSuccess;
   };
 
@@ -345,10 +360,11 @@ class Cuda : public DeviceDriver {
   template <typename Fn>
   Status On(int device, Fn&& fn) {
     HF_RETURN_IF_ERROR(CheckProcess());
+    const Relaxed relaxed(calls_);
     HF_ASSIGN_OR_RETURN(const CuContext context, ContextOf(device));
     const Current current(calls_, context);
-    HF_RETURN_IF_ERROR(Check(current.pushed(), "cuCtxPushCurrent"));
-    const Status status = fn();
+    const Status pushed = Check(current.pushed(), "cuCtxPushCurrent");
+    const Status status = pushed.ok() ? fn() : pushed;
     return status.WithContext("device " + std::to_string(device));
   }
 
