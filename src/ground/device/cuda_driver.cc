@@ -121,8 +121,7 @@ static_assert(sizeof(CuCopy2d) == 128);
   F(module_unload, "cuModuleUnload", CuResult (*)(CuModule))                \
   F(launch, "cuLaunchKernel",                                               \
     CuResult (*)(DeviceKernel, unsigned, unsigned, unsigned, unsigned,      \
-                 unsigned, unsigned, unsigned, DeviceStream, void**,        \
-                 void**))
+                 unsigned, unsigned, unsigned, DeviceStream, void**, void**))
 
 struct CudaCalls {
 #define HOLDFAST_DECLARE(name, symbol, type) \
@@ -362,9 +361,9 @@ class Cuda : public DeviceDriver {
       CuDevice handle = 0;
       HF_RETURN_IF_ERROR(
           Check(calls_.device_get(&handle, device), "cuDeviceGet"));
-      HF_RETURN_IF_ERROR(Check(
-          calls_.device_attribute(&major, kAttributeComputeMajor, handle),
-          "cuDeviceGetAttribute"));
+      HF_RETURN_IF_ERROR(
+          Check(calls_.device_attribute(&major, kAttributeComputeMajor, handle),
+                "cuDeviceGetAttribute"));
       return Check(
           calls_.device_attribute(&minor, kAttributeComputeMinor, handle),
           "cuDeviceGetAttribute");
@@ -399,10 +398,10 @@ class Cuda : public DeviceDriver {
     pointers.reserve(values.size());
     for (uint64_t& value : values) pointers.push_back(&value);
     return On(device, [&] {
-      return Check(calls_.launch(kernel, grid.block_count, 1, 1,
-                                 grid.block_threads, 1, 1, 0, stream,
-                                 pointers.data(), nullptr),
-                   "cuLaunchKernel");
+      return Check(
+          calls_.launch(kernel, grid.block_count, 1, 1, grid.block_threads, 1,
+                        1, 0, stream, pointers.data(), nullptr),
+          "cuLaunchKernel");
     });
   }
 
