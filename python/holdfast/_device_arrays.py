@@ -224,5 +224,6 @@ def _dtype_of(value: Any, typestr: str) -> np.dtype[Any]:
     which the interface calls void."""
     dtype = np.dtype(typestr)
     own = getattr(value, "dtype", None)
-    is_void = dtype.kind == "V" and isinstance(own, np.dtype)
-    return own if is_void else dtype
+    if dtype.kind == "V" and isinstance(own, np.dtype):
+        return own
+    return dtype
