@@ -7,7 +7,6 @@ sharding, typed PRNG keys, torch tensors and this process's part of DTensors.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -116,7 +116,9 @@ class TwinTensor(torch.Tensor):
             requires_grad=like.requires_grad,
         )
         tensor.address = address
-        tensor.like = like.detach().to("meta")
+        tensor.like = torch.empty_strided(
+            like.shape, like.stride(), dtype=like.dtype, device="meta"
+        )
         tensor.owner = owner or _Memory(address)
         return tensor
 
@@ -126,6 +128,8 @@ class TwinTensor(torch.Tensor):
     def on_host(self) -> Any:
         """Returns the elements as they are in the twin's memory now."""
         byte_count = _extent_bytes(self.like)
+        if byte_count == 0:
+            return torch.empty(self.like.shape, dtype=self.like.dtype)
         memory = torch.frombuffer(
             bytearray(TWIN.read_bytes(self.address, byte_count)),
             dtype=torch.uint8,
@@ -180,6 +184,8 @@ def _allocate(byte_count: int, device: int, content: bytes = b"") -> int:
 def on_device(tensor: Any, device: int = 0) -> TwinTensor:
     """Returns a copy of a CPU tensor on a device, with the same strides."""
     byte_count = _extent_bytes(tensor)
+    if byte_count == 0:
+        return TwinTensor(tensor, _allocate(1, device), device)
     storage = tensor.detach().as_strided(
         (byte_count // tensor.element_size(),), (1,)
     )
