@@ -234,4 +234,4 @@ def torch_on_twin(device_bytes: int = 1 << 30) -> Iterator[Twin]:
     TWIN.streams.clear()
     violations = TWIN.violations()
     TWIN.reset(2)
-    assert violations == []
+    assert violations == [], violations

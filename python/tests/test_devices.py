@@ -184,6 +184,8 @@ def test_a_tensor_may_change_when_a_background_save_has_returned(
     decoded = sum(each.numel() * each.element_size() for each in tree.values())
     assert stats.copied_bytes == (decoded if snapshot == "host" else 0)
     del future
+    holdfast.save(tmp_path / "8", on_it)  # waits for the changes
+    assert loaded(tmp_path / "8")["b"].view(torch.uint8).unique() == 0x77
     assert twin.device_bytes(0) == before, "the copies are freed"
 
 
