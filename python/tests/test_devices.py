@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from cuda_twin import TWIN, TwinTensor, on_device, torch_on_twin
 import holdfast
 import holdfast.torch
 from holdfast import _device_arrays, _dtensor, _engine, _snapshots, errors
+
+HERE = Path(__file__).parent
 
 DTYPES = [
     torch.float64,
@@ -511,13 +515,54 @@ with cuda_twin.torch_on_twin() as twin:
 
 
 def test_a_driver_that_is_too_old_is_said_once(
-    tmp_path: Path, run_python: Callable[..., Any]
+    tmp_path: Path,
+    run_python: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    os.environ["PYTHONPATH"] += f":{Path(__file__).parent}"
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
     ended = run_python(OLD_DRIVER, tmp_path)
     assert ended.stdout.count("[0.0, 1.0, 2.0, 3.0]") == 2
     assert ended.stderr.count("copied to the host before they are saved") == 1
     assert "too old" in ended.stderr
+
+
+SAVES_UNTIL_IT_IS_KILLED = """
+import cuda_twin, holdfast, sys, torch
+with cuda_twin.torch_on_twin():
+    for number in range(10_000):
+        tree = {
+            str(i): cuda_twin.on_device(torch.full((40_000,), number + i))
+            for i in range(8)
+        }
+        future = holdfast.save(
+            f"{sys.argv[1]}/7", tree, overwrite=True, background=True,
+            chunk_bytes=50_000, snapshot=("host", "device")[number % 2],
+        )
+        print(number, flush=True)
+        future.result()
+"""
+
+
+@pytest.mark.parametrize("saves", range(1, 13, 2))
+def test_a_kill_during_a_save_leaves_a_whole_checkpoint(
+    tmp_path: Path, saves: int
+) -> None:
+    folders = [str(Path(holdfast.__file__).parents[1]), str(HERE)]
+    with subprocess.Popen(
+        [sys.executable, "-c", SAVES_UNTIL_IT_IS_KILLED, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": ":".join(folders)},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(saves + 1):
+            last = int(process.stdout.readline())
+        process.kill()  # during the last save, or just after it
+    tree = holdfast.load(tmp_path / "7")
+    first = int(tree["0"][0])
+    assert first in (last - 1, last)
+    for i in range(8):
+        assert (tree[str(i)] == first + i).all()
+    assert holdfast.verify(tmp_path / "7").ok
 
 
 # ---- loads
