@@ -252,6 +252,7 @@ TEST_F(CudaDriverTest, DescribesEachKindOfMemory) {
   const auto pinned = driver_->Describe(reinterpret_cast<uint64_t>(memory) + 9);
   ASSERT_TRUE(pinned.ok());
   EXPECT_EQ(pinned->home, MemoryHome::kPinned);
+  EXPECT_EQ(pinned->device, -1);
   driver_->FreePinned(1, memory);
 
   const int on_stack = 0;
