@@ -1,0 +1,286 @@
+#include "formats/device/device_planes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "formats/codec/blosc_header.h"
+#include "formats/codec/codec_test_util.h"
+#include "formats/codec/zstd_frame.h"
+#include "formats/device/device_test_util.h"
+
+namespace holdfast {
+namespace {
+
+std::shared_ptr<const BytesCodec> Planes(size_t item_bytes) {
+  return MustMake(BloscParams{"zstd", 1, 1, 0, item_bytes, true}, item_bytes);
+}
+
+// Decodes one container on the device, or returns nullopt.
+std::optional<std::string> OnDevice(TestDevice& device,
+                                    const std::string& container,
+                                    size_t decoded_bytes,
+                                    bool bytes_are_known = false,
+                                    size_t elements_offset = 0) {
+  DevicePlanesPlan plan(bytes_are_known);
+  if (!plan.Add(container, 0, decoded_bytes, 0)) return std::nullopt;
+  std::string elements = device.Decode(plan, container, elements_offset);
+  if (!plan.IsDecoded(0, device.results())) return std::nullopt;
+  return elements;
+}
+
+struct Sample {
+  const char* name;
+  std::string bytes;
+};
+
+std::vector<Sample> Samples(size_t byte_count) {
+  std::string skewed = RandomBytes(byte_count, 8);
+  for (char& byte : skewed) {
+    byte = static_cast<char>(static_cast<uint8_t>(byte) % 16 *
+                             (static_cast<uint8_t>(byte) / 128));
+  }
+  return {{"bf16", NormalBfloat16s(byte_count, 1)},
+          {"f32", NormalFloats(byte_count, 2)},
+          {"noise", RandomBytes(byte_count, 3)},
+          {"zeros", std::string(byte_count, '\0')},
+          {"ones", std::string(byte_count, '\xFF')},
+          {"skewed", skewed}};
+}
+
+void ExpectDecodes(TestDevice& device, const Sample& sample,
+                   size_t item_bytes) {
+  const size_t byte_count = sample.bytes.size();
+  SCOPED_TRACE(std::string(sample.name) + " " + std::to_string(byte_count) +
+               " items of " + std::to_string(item_bytes));
+  const auto decoded =
+      OnDevice(device, MustEncode(*Planes(item_bytes), sample.bytes),
+               byte_count, false, byte_count % 3);
+  ASSERT_TRUE(decoded.has_value());
+  ASSERT_TRUE(*decoded == sample.bytes);
+}
+
+TEST(DevicePlanesTest, EqualsTheContentForEachItemAndSize) {
+  TestDevice device;
+  for (const size_t item_bytes : {1, 2, 3, 4, 8, 16, 255}) {
+    for (const size_t byte_count :
+         {size_t{0}, size_t{1}, item_bytes - 1, item_bytes, size_t{255},
+          size_t{1000}, 300 * item_bytes, 4096 * item_bytes + 3}) {
+      for (const Sample& sample : Samples(byte_count)) {
+        ExpectDecodes(device, sample, item_bytes);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(DevicePlanesTest, EqualsTheContentAroundTheEdgesOfBlocks) {
+  TestDevice device;
+  for (const size_t item_bytes : {1, 2, 4, 8, 16}) {
+    const size_t block_bytes = kZstdBlockBytesMax * item_bytes;
+    const std::string bytes = item_bytes == 2
+                                  ? NormalBfloat16s(2 * block_bytes, 1)
+                                  : NormalFloats(block_bytes + 4000, 1);
+    for (const size_t byte_count :
+         {block_bytes - 1, block_bytes, block_bytes + 1,
+          block_bytes + 40 * item_bytes}) {
+      ExpectDecodes(device, {"normal", bytes.substr(0, byte_count)},
+                    item_bytes);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(DevicePlanesTest, StreamsOfAnyLengthOfCodes) {
+  TestDevice device;
+  const auto codec = Planes(1);
+  std::mt19937 random(5);
+  for (const double share : {0.5, 0.6, 0.8, 0.95}) {
+    std::geometric_distribution<int> values(share);
+    std::string bytes(200000, '\0');
+    for (char& byte : bytes) {
+      byte = static_cast<char>(std::min(values(random), 255));
+    }
+    const auto decoded =
+        OnDevice(device, MustEncode(*codec, bytes), bytes.size());
+    ASSERT_TRUE(decoded.has_value()) << share;
+    ASSERT_TRUE(*decoded == bytes) << share;
+  }
+}
+
+TEST(DevicePlanesTest, StreamsThatDoNotFallIntoStep) {
+  TestDevice device;
+  std::mt19937 random(6);
+  // 7 values whose codes have 3 bits, and 2 whose codes have 4, of which only
+  // the first stream has some. So the segments of the others wait for each
+  // other.
+  std::string bytes(100000, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random() % 7);
+  bytes[5] = 7;
+  bytes[6] = 8;
+  ExpectDecodes(device, {"3 or 4 bits", bytes}, 1);
+  // 3 bits each: every segment begins at a multiple of 3.
+  for (char& byte : bytes) byte = static_cast<char>(random() % 8);
+  ExpectDecodes(device, {"3 bits", bytes}, 1);
+}
+
+TEST(DevicePlanesTest, ManyContainersAtOnce) {
+  TestDevice device;
+  DevicePlanesPlan plan(/*bytes_are_known=*/false);
+  std::string encoded;
+  std::string content;
+  size_t added_count = 0;
+  for (const size_t item_bytes : {2, 4, 1, 8}) {
+    for (const Sample& sample : Samples(30000 * item_bytes + 3)) {
+      const std::string container =
+          MustEncode(*Planes(item_bytes), sample.bytes);
+      ASSERT_TRUE(plan.Add(container, encoded.size(), sample.bytes.size(),
+                           content.size()));
+      encoded += container;
+      content += sample.bytes;
+      ++added_count;
+      // What is not added changes nothing.
+      EXPECT_FALSE(plan.Add(container.substr(1), 0, sample.bytes.size(), 0));
+      EXPECT_FALSE(plan.Add(container, 0, sample.bytes.size() + 1, 0));
+    }
+  }
+  EXPECT_EQ(plan.container_count(), added_count);
+  EXPECT_EQ(plan.encoded_bytes(), encoded.size());
+  EXPECT_TRUE(device.Decode(plan, encoded) == content);
+  for (size_t i = 0; i < added_count; ++i) {
+    EXPECT_TRUE(plan.IsDecoded(i, device.results())) << i;
+  }
+}
+
+TEST(DevicePlanesTest, DamageOfOneContainerIsItsOwn) {
+  TestDevice device;
+  const std::string bytes = NormalBfloat16s(50000, 1);
+  const std::string container = MustEncode(*Planes(2), bytes);
+  std::string damaged = container;
+  damaged[damaged.size() - 50] ^= 1;  // in the last stream
+  DevicePlanesPlan plan(/*bytes_are_known=*/false);
+  ASSERT_TRUE(plan.Add(container, 0, bytes.size(), 0));
+  std::string encoded = container;
+  ASSERT_TRUE(plan.Add(container, encoded.size(), bytes.size(), bytes.size()));
+  encoded += damaged;  // after the plan was made
+  ASSERT_TRUE(
+      plan.Add(container, encoded.size(), bytes.size(), 2 * bytes.size()));
+  encoded += container;
+  (void)device.Decode(plan, encoded);
+  EXPECT_TRUE(plan.IsDecoded(0, device.results()));
+  EXPECT_FALSE(plan.IsDecoded(1, device.results()));
+  EXPECT_TRUE(plan.IsDecoded(2, device.results()));
+}
+
+TEST(DevicePlanesTest, ChecksumsAreComparedUnlessTheBytesAreKnown) {
+  TestDevice device;
+  for (const size_t byte_count : {3, 31, 32, 100, 65536, 300000}) {
+    const std::string bytes = RandomBytes(byte_count, 4);
+    std::string container = MustEncode(*Planes(2), bytes);
+    container.back() ^= 1;  // of the last frame's checksum
+    EXPECT_FALSE(OnDevice(device, container, byte_count));
+    const auto known = OnDevice(device, container, byte_count, true);
+    ASSERT_TRUE(known.has_value());
+    EXPECT_TRUE(*known == bytes);
+  }
+}
+
+TEST(DevicePlanesTest, OtherContainersAreForTheHost) {
+  const std::string bytes = PatternBytes(1 << 20, 1);
+  const auto is_for_device = [&](const BloscParams& params) {
+    DevicePlanesPlan plan(/*bytes_are_known=*/false);
+    return plan.Add(MustEncode(*MustMake(params, 2), bytes), 0, bytes.size(),
+                    0);
+  };
+  // libzstd has found strings.
+  EXPECT_FALSE(is_for_device({"zstd", 1, 1, 0, 2, true}));
+  EXPECT_FALSE(is_for_device({"zstd", 5, 1, 0, 2}));
+  EXPECT_FALSE(is_for_device({"lz4", 5, 1, 0, 2}));
+  EXPECT_FALSE(is_for_device({"lz4", 5, 2, 0, 1}));
+  EXPECT_FALSE(is_for_device({"blosclz", 5, 0, 0, 1}));
+}
+
+TEST(DevicePlanesTest, TablesStaySmallWhateverAContainerClaims) {
+  const size_t decoded_bytes = 1 << 20;
+  BloscHeader header;
+  header.compressor = BloscCompressor::kZstd;
+  header.flags = kBloscByteShuffle | kBloscOneStream;
+  header.item_bytes = 1;
+  header.decoded_bytes = decoded_bytes;
+  header.block_bytes = decoded_bytes;
+  // One block of blosc with 10,000 blocks of zstd.
+  std::string frame(kZstdHeaderBytesMax, '\0');
+  frame.resize(WriteZstdFrameHeader(decoded_bytes, false, frame.data()));
+  size_t left_bytes = decoded_bytes;
+  for (int i = 0; i < 10000; ++i) {
+    const bool is_last = i == 9999;
+    const size_t byte_count = is_last ? std::min<size_t>(left_bytes, 1) : 104;
+    char block[4] = {};
+    WriteZstdBlockHeader(ZstdBlockType::kRun, byte_count, is_last, block);
+    frame.append(block, 4);
+    left_bytes -= byte_count;
+  }
+  std::string container(kBloscHeaderBytes + 2 * kBloscWordBytes, '\0');
+  StoreBloscWord(kBloscHeaderBytes + kBloscWordBytes,
+                 container.data() + kBloscHeaderBytes);
+  StoreBloscWord(frame.size(),
+                 container.data() + kBloscHeaderBytes + kBloscWordBytes);
+  container += frame;
+  WriteBloscHeader(header, container.size(), container.data());
+  DevicePlanesPlan plan(/*bytes_are_known=*/false);
+  EXPECT_FALSE(plan.Add(container, 0, decoded_bytes, 0));
+  EXPECT_LT(plan.table_bytes(), 100);
+}
+
+// Any damage is noticed, or changes nothing.
+TEST(DevicePlanesTest, AgreesWithTheHostOnDamagedContainers) {
+  TestDevice device;
+  std::mt19937 random(7);
+  size_t decoded_count = 0;
+  size_t damaged_count = 0;
+  for (const size_t item_bytes : {1, 2, 4}) {
+    const auto codec = Planes(item_bytes);
+    for (const Sample& sample : Samples(3000)) {
+      const std::string encoded = MustEncode(*codec, sample.bytes);
+      for (int i = 0; i < 200; ++i) {
+        std::string damaged = encoded;
+        for (int k = 0; k < 1 + i % 3; ++k) {
+          const size_t range = i % 2 == 0 ? damaged.size() : 60;
+          damaged[random() % std::min(range, damaged.size())] ^=
+              static_cast<char>(1 << random() % 8);
+        }
+        if (i % 10 == 0) {
+          damaged.resize(random() % damaged.size());
+          if (damaged.size() >= kBloscHeaderBytes) {
+            StoreBloscWord(damaged.size(), damaged.data() + 12);
+          }
+        }
+        const bool is_known = i % 4 == 0;
+        const auto decoded =
+            OnDevice(device, damaged, sample.bytes.size(), is_known);
+        if (!decoded) {
+          ++damaged_count;
+          continue;
+        }
+        ++decoded_count;
+        CodecContext context;
+        context.set_bytes_are_known(is_known);
+        std::string want(sample.bytes.size(), '\0');
+        const Status status =
+            codec->Decode(damaged, {want.data(), want.size()}, context);
+        if (item_bytes == 1 && is_known) continue;  // checked by libzstd
+        ASSERT_TRUE(status.ok()) << status.ToString();
+        ASSERT_TRUE(*decoded == want);
+      }
+    }
+  }
+  EXPECT_GT(decoded_count, 100);
+  EXPECT_GT(damaged_count, 1000);
+}
+
+}  // namespace
+}  // namespace holdfast
