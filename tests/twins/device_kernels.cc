@@ -8,7 +8,7 @@
 
 namespace {
 
-// What CUDA defines.
+// CUDA's built-in variables.
 struct Dimension {
   uint32_t x = 0;
 };

@@ -143,7 +143,7 @@ TEST(DevicePlanesTest, ManyContainersAtOnce) {
       encoded += container;
       content += sample.bytes;
       ++added_count;
-      // What is not added changes nothing.
+      // A container that is not added changes nothing.
       EXPECT_FALSE(plan.Add(container.substr(1), 0, sample.bytes.size(), 0));
       EXPECT_FALSE(plan.Add(container, 0, sample.bytes.size() + 1, 0));
     }
@@ -236,7 +236,7 @@ TEST(DevicePlanesTest, TablesStaySmallWhateverAContainerClaims) {
   EXPECT_LT(plan.table_bytes(), 100);
 }
 
-// Any damage is noticed, or changes nothing.
+// Damage is noticed, or changes nothing.
 TEST(DevicePlanesTest, AgreesWithTheHostOnDamagedContainers) {
   TestDevice device;
   std::mt19937 random(7);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,11 +26,13 @@ class TestDevice {
   ~TestDevice() { EXPECT_TRUE(twin_.violations().empty()); }
 
   // Decodes the plan's containers. `elements_offset` moves the elements from
-  // where the device's allocations begin.
+  // where the device's allocations begin. `change` may change the tables.
   std::string Decode(const DevicePlanesPlan& plan, std::string_view encoded,
-                     size_t elements_offset = 0) {
+                     size_t elements_offset = 0,
+                     const std::function<void(char*)>& change = nullptr) {
     std::string work(plan.work_bytes(), '\xcc');
     plan.WriteTables(work.data());
+    if (change) change(work.data());
     const DeviceAddress encoded_at = twin_.Allocate(0, encoded);
     const DeviceAddress work_at = twin_.Allocate(0, work);
     const DeviceAddress elements_at = twin_.Allocate(
@@ -55,7 +58,7 @@ class TestDevice {
     }
     return elements;
   }
-  // Of the last Decode.
+  // Returns the words that the last Decode wrote.
   const std::vector<uint32_t>& results() const { return results_; }
 
   FingerprintSum Sum(const DeviceFingerprintPlan& plan,

@@ -1,5 +1,5 @@
-// What the host tells the kernels of kernels.cuh: one table of each kind for a
-// launch. The host's compiler and NVRTC both read this file.
+// The tables by which the host tells the kernels of kernels.cuh their work. The
+// host's compiler and NVRTC both read this file.
 //
 // Thread-safety: plain data. Units: bytes, unless a name says bits. Offsets are
 // in the buffers that a launch is given.

@@ -90,13 +90,6 @@ class Library : public Nvrtc {
                is_known ? calls_.cubin : calls_.ptx);
   }
 
-  Result<std::string> CompileToPtx(
-      const DeviceSource& source,
-      std::string_view architecture) const override {
-    HF_RETURN_IF_ERROR(NumberOf(architecture).status());
-    return Run(source, std::string(architecture), calls_.ptx_bytes, calls_.ptx);
-  }
-
  private:
   // Returns the newest architecture that the library knows, up to `number`.
   Result<int> NearestNumber(int number) const {

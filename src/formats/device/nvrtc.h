@@ -35,8 +35,6 @@ class Nvrtc {
   // PTX (text), which the driver compiles.
   virtual Result<std::string> Compile(const DeviceSource& source,
                                       std::string_view architecture) const = 0;
-  virtual Result<std::string> CompileToPtx(
-      const DeviceSource& source, std::string_view architecture) const = 0;
 };
 
 // Makes LoadedNvrtc look for the library at `path` first. Call it before.
