@@ -16,7 +16,7 @@
 #include "formats/codec/codec.h"
 #include "formats/device/device_kernels.h"
 #include "fuzz_util.h"
-#include "twins/device_kernels.h"
+#include "twins/host_kernels.h"
 
 namespace holdfast {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "formats/device/device_kernels.h"
-#include "twins/device_kernels.h"
+#include "twins/host_kernels.h"
 #include "twins/device_twin.h"
 
 namespace holdfast {

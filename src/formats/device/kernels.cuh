@@ -1,7 +1,7 @@
 // Kernels that decode byte planes and sum fingerprints on a GPU.
 //
 // This text is compiled at run time by NVRTC (nvrtc.cc), and for tests by the
-// host's compiler (tests/twins/device_kernels.cc). So a kernel is a sequence of
+// host's compiler (tests/twins/host_kernels.cc). So a kernel is a sequence of
 // phases: HF_EACH_THREAD(t) { ... } runs once for each thread t of a block, and
 // then waits for all of them. Only HF_SHARED variables outlive a phase. Outside
 // of phases, all threads of a block take the same way.

@@ -21,6 +21,7 @@ struct NvrtcProgramImpl;
 using NvrtcProgram = NvrtcProgramImpl*;
 
 constexpr NvrtcResult kSuccess = 0;
+constexpr NvrtcResult kDoesNotCompile = 6;
 constexpr std::string_view kVirtualPrefix = "compute_";
 
 #define HOLDFAST_NVRTC_CALLS(F)                                               \
@@ -134,9 +135,11 @@ class Library : public Nvrtc {
     const NvrtcResult compiled =
         calls_.compile(program, std::size(options), options);
     if (compiled != kSuccess) {
-      return InvalidArgumentError("NVRTC: " + name + " for " + architecture +
+      const std::string message = "NVRTC: " + name + " for " + architecture +
                                   ": " + calls_.error_string(compiled) + "\n" +
-                                  LogOf(program));
+                                  LogOf(program);
+      return compiled == kDoesNotCompile ? InvalidArgumentError(message)
+                                         : FailedPreconditionError(message);
     }
     size_t byte_count = 0;
     HF_RETURN_IF_ERROR(Check(size_of(program, &byte_count), "size of " + name));

@@ -4,9 +4,9 @@
 // (nvidia-cuda-nvrtc). A program without it decodes and sums on the host.
 //
 // Thread-safety: any thread. Ownership: the library stays loaded. Units: bytes.
-// Errors: FailedPrecondition (no library, or one that is too old),
-// InvalidArgument (a text that does not compile, with the compiler's log).
-// Formats: the functions of nvrtc.h 11.2 to 13
+// Errors: FailedPrecondition (no library, one that is too old, or one that
+// lacks its other files), InvalidArgument (a text that does not compile, with
+// the compiler's log). Formats: the functions of nvrtc.h 11.2 to 13
 // (https://docs.nvidia.com/cuda/nvrtc).
 #pragma once
 

@@ -1,5 +1,7 @@
 #include "formats/device/nvrtc.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -33,6 +35,18 @@ std::string NvrtcPath() {
   return "";
 }
 
+// Loads the file that the library opens when it compiles. The library would
+// find it, but for the address sanitizer, whose dlopen does not look next to
+// it.
+void LoadBuiltins(const std::filesystem::path& library) {
+  for (const auto& file :
+       std::filesystem::directory_iterator(library.parent_path())) {
+    if (file.path().filename().string().starts_with("libnvrtc-builtins.so")) {
+      (void)dlopen(file.path().c_str(), RTLD_NOW);
+    }
+  }
+}
+
 class WithNvrtc : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -40,6 +54,7 @@ class WithNvrtc : public ::testing::Test {
       GTEST_SKIP() << "no NVRTC at hand: install tests/interop/"
                       "requirements.txt into .venv, or set HOLDFAST_NVRTC";
     }
+    LoadBuiltins(NvrtcPath());
     auto loaded = LoadNvrtc(NvrtcPath());
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
     nvrtc_ = *std::move(loaded);

@@ -1,4 +1,4 @@
-#include "twins/device_kernels.h"
+#include "twins/host_kernels.h"
 
 #include <cstdint>
 #include <cstring>
