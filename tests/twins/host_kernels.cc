@@ -1,5 +1,6 @@
 #include "twins/host_kernels.h"
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <string>

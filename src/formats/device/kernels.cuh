@@ -29,6 +29,7 @@ inline T LoadWord(const uint8_t* from) {
 #ifdef __CUDACC_RTC__
   return *reinterpret_cast<const T*>(from);
 #else
+  assert(reinterpret_cast<uint64_t>(from) % sizeof(T) == 0);
   T value;
   std::memcpy(&value, from, sizeof value);
   return value;
@@ -40,6 +41,7 @@ inline void StoreWord(uint8_t* to, T value) {
 #ifdef __CUDACC_RTC__
   *reinterpret_cast<T*>(to) = value;
 #else
+  assert(reinterpret_cast<uint64_t>(to) % sizeof(T) == 0);
   std::memcpy(to, &value, sizeof value);
 #endif
 }
