@@ -94,10 +94,21 @@ TEST(DeviceFingerprintTest, PartsAddUp) {
 
 TEST(DeviceFingerprintTest, MoreGapsThanTheKernelKnowsAreForTheHost) {
   const Shape shape(6, 2);
-  const Shape array_shape(6, 3);
-  EXPECT_FALSE(PlanDeviceFingerprint(DType::kInt8, shape, {}, array_shape));
-  EXPECT_TRUE(
-      PlanDeviceFingerprint(DType::kInt8, Shape(5, 2), {}, Shape(5, 3)));
+  EXPECT_FALSE(PlanDeviceFingerprint(DType::kInt8, shape, {}, Shape(6, 3)));
+  TestDevice device;
+  ExpectEqualSums(device, DType::kInt8, Shape(5, 2), {}, Shape(5, 3));
+  // Axes that are evenly spaced in the array are one.
+  ExpectEqualSums(device, DType::kInt8, shape, {}, {2, 2, 2, 2, 2, 3});
+}
+
+TEST(DeviceFingerprintTest, AsManySumsAsADeviceNeeds) {
+  const auto sum_count = [](int64_t count) {
+    return PlanDeviceFingerprint(DType::kInt8, {count}, {}, {count})->sum_count;
+  };
+  EXPECT_EQ(sum_count(0), 0);
+  EXPECT_EQ(sum_count(1), 2);
+  EXPECT_EQ(sum_count(5 << 12), 6);
+  EXPECT_EQ(sum_count(int64_t{1} << 40), 1024);
 }
 
 }  // namespace

@@ -244,13 +244,55 @@ TEST(DevicePlanesTest, BlocksThatRepeatATree) {
   ASSERT_TRUE(decoded.has_value());
   EXPECT_TRUE(*decoded == bytes);
 
-  // The same without the block that has the tree.
+  // The same without a checksum, and without the block that has the tree.
   const size_t rest_bytes = bytes.size() - kZstdBlockBytesMax;
-  EXPECT_FALSE(
-      OnDevice(device,
-               ContainerOf(FrameHeader(rest_bytes) + frame.substr(first_bytes),
-                           rest_bytes),
-               rest_bytes, /*bytes_are_known=*/true));
+  const std::string container =
+      ContainerOf(FrameHeader(rest_bytes) +
+                      frame.substr(first_bytes, frame.size() - first_bytes -
+                                                    kZstdChecksumBytes),
+                  rest_bytes);
+  EXPECT_FALSE(TryDecode(*Planes(1), container, rest_bytes).ok());
+  DevicePlanesPlan plan(/*bytes_are_known=*/false);
+  EXPECT_FALSE(plan.Add(container, 0, rest_bytes, 0));
+}
+
+std::string RunBlock(char byte, size_t byte_count, bool is_last) {
+  std::string block(kZstdBlockHeaderBytes, '\0');
+  WriteZstdBlockHeader(ZstdBlockType::kRun, byte_count, is_last, block.data());
+  return block + byte;
+}
+
+TEST(DevicePlanesTest, AFrameAsLargeAsItsContentIsTheContent) {
+  const std::string frame = FrameHeader(10) + RunBlock('x', 10, true);
+  const std::string container = ContainerOf(frame, 10);
+  EXPECT_EQ(TryDecode(*Planes(1), container, 10).value(), frame);
+  DevicePlanesPlan plan(/*bytes_are_known=*/false);
+  EXPECT_FALSE(plan.Add(container, 0, 10, 0));
+}
+
+TEST(DevicePlanesTest, BlocksBeyondTheWindowAreForTheHost) {
+  std::string header = FrameHeader(2000);
+  header[4] = 1 << 6;  // no single segment: a byte for the window follows
+  const auto is_for_device = [&](char window) {
+    const std::string container =
+        ContainerOf(header.substr(0, 5) + window + header.substr(5) +
+                        RunBlock('x', 2000, true),
+                    2000);
+    DevicePlanesPlan plan(/*bytes_are_known=*/false);
+    return plan.Add(container, 0, 2000, 0);
+  };
+  EXPECT_FALSE(is_for_device(0));  // 1 KiB
+  EXPECT_TRUE(is_for_device(1 << 3));
+}
+
+TEST(DevicePlanesTest, BytesAfterTheBlocksAreRefused) {
+  const std::string frame = FrameHeader(100) + RunBlock('x', 100, true);
+  for (const std::string rest : {"", "y"}) {
+    const std::string container = ContainerOf(frame + rest, 100);
+    DevicePlanesPlan plan(/*bytes_are_known=*/false);
+    EXPECT_EQ(plan.Add(container, 0, 100, 0), rest.empty());
+    EXPECT_EQ(TryDecode(*Planes(1), container, 100).ok(), rest.empty());
+  }
 }
 
 TEST(DevicePlanesTest, OneStream) {
@@ -278,15 +320,9 @@ TEST(DevicePlanesTest, TablesStaySmallWhateverAContainerClaims) {
   const size_t piece_count = 10000;
   std::string frame = FrameHeader(decoded_bytes);
   for (size_t i = 0; i < piece_count; ++i) {
-    char block[kZstdBlockHeaderBytes + 1] = {};
-    WriteZstdBlockHeader(ZstdBlockType::kRun, decoded_bytes / piece_count,
-                         false, block);
-    frame.append(block, sizeof block);
+    frame += RunBlock('x', decoded_bytes / piece_count, false);
   }
-  char block[kZstdBlockHeaderBytes + 1] = {};
-  WriteZstdBlockHeader(ZstdBlockType::kRun, decoded_bytes % piece_count, true,
-                       block);
-  frame.append(block, sizeof block);
+  frame += RunBlock('x', decoded_bytes % piece_count, true);
   const std::string container = ContainerOf(frame, decoded_bytes);
   EXPECT_TRUE(TryDecode(*Planes(1), container, decoded_bytes).ok());
   DevicePlanesPlan plan(/*bytes_are_known=*/false);
