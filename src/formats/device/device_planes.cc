@@ -166,7 +166,6 @@ class DevicePlanesPlan::Reader {
     std::optional<uint32_t> tree;  // of the last coded block
     while (!block.is_last) {
       if (!reader.Next(block) || block.decoded_bytes > info.window_bytes ||
-          block.decoded_bytes > planes.byte_count - decoded_bytes ||
           !ReadPiece(block, planes.scratch_at + decoded_bytes, tree)) {
         return false;
       }

@@ -295,24 +295,68 @@ TEST(DevicePlanesTest, BytesAfterTheBlocksAreRefused) {
   }
 }
 
-TEST(DevicePlanesTest, OneStream) {
-  TestDevice device;
-  const std::string bytes("\0\1\1\0\1\0\0\1", 8);
-  // The tree: one weight of 1 is written. The stream: a bit for each byte, from
-  // the highest one on, after the bit that marks the end.
-  const std::string tree_and_stream = "\x80\x10\x69\x01";
-  const uint64_t literals =
-      2 | bytes.size() << 4 | tree_and_stream.size() << 14;
+// A tree of two codes of one bit, for the bytes 0 and 1: one weight of 1 is
+// written.
+constexpr std::string_view kBitTree = "\x80\x10";
+
+// Returns a container of one block that is coded with kBitTree. A stream has a
+// bit for each byte, from the highest one on, after the bit that marks the end.
+std::string CodedContainer(std::string_view streams, bool has_four_streams,
+                           size_t decoded_bytes) {
+  const uint64_t coded_bytes = kBitTree.size() + streams.size();
+  const uint64_t literals = 2 | uint64_t{has_four_streams} << 2 |
+                            uint64_t{decoded_bytes} << 4 | coded_bytes << 14;
   std::string content(3, '\0');
   std::memcpy(content.data(), &literals, content.size());
-  content += tree_and_stream + '\0';
+  content.append(kBitTree).append(streams).push_back('\0');
   std::string block(kZstdBlockHeaderBytes, '\0');
   WriteZstdBlockHeader(ZstdBlockType::kCompressed, content.size(), true,
                        block.data());
-  const std::string container =
-      ContainerOf(FrameHeader(bytes.size()) + block + content, bytes.size());
-  EXPECT_EQ(TryDecode(*Planes(1), container, bytes.size()).value(), bytes);
-  EXPECT_EQ(OnDevice(device, container, bytes.size()), bytes);
+  return ContainerOf(FrameHeader(decoded_bytes) + block + content,
+                     decoded_bytes);
+}
+
+TEST(DevicePlanesTest, StreamsByHand) {
+  using std::string_literals::operator""s;
+  struct Case {
+    const char* name;
+    std::string streams;
+    bool has_four_streams;
+    size_t decoded_bytes;
+    std::optional<std::string> want;
+  };
+  TestDevice device;
+  for (const Case& streams :
+       {Case{"one", "\x69\x01"s, false, 8, "\0\1\1\0\1\0\0\1"s},
+        Case{"no mark", "\x69\x00"s, false, 7, std::nullopt},
+        Case{"too short", "\x69\x01"s, false, 9, std::nullopt},
+        Case{"too long", "\x69\x01"s, false, 7, std::nullopt},
+        Case{"empty", ""s, false, 1, std::nullopt},
+        Case{"four", "\1\0\1\0\1\0\x06\x05\x04\x03"s, true, 7,
+             "\1\0\0\1\0\0\1"s},
+        Case{"the fourth begins after the end", "\1\0\1\0\1\0\x06\x05\x02\x01"s,
+             true, 5, std::nullopt},
+        Case{"the jump table reaches beyond the end",
+             "\1\0\1\0\xff\xff\x06\x05\x04\x03"s, true, 7, std::nullopt},
+        Case{"no jump table", "\1\0\1\0"s, true, 7, std::nullopt}}) {
+    SCOPED_TRACE(streams.name);
+    const std::string container = CodedContainer(
+        streams.streams, streams.has_four_streams, streams.decoded_bytes);
+    const auto on_host =
+        TryDecode(*Planes(1), container, streams.decoded_bytes);
+    EXPECT_EQ(on_host.ok(), streams.want.has_value());
+    EXPECT_EQ(OnDevice(device, container, streams.decoded_bytes), streams.want);
+  }
+}
+
+TEST(DevicePlanesTest, MoreBlocksThanTheContainerHasOffsetsFor) {
+  std::string container = ContainerOf(FrameHeader(400), 400);
+  StoreBloscWord(1, container.data() + 8);  // 400 blocks of one byte
+  DevicePlanesPlan plan(/*bytes_are_known=*/false);
+  container.resize(kBloscHeaderBytes);
+  StoreBloscWord(container.size(), container.data() + 12);
+  container.shrink_to_fit();
+  EXPECT_FALSE(plan.Add(container, 0, 400, 0));
 }
 
 TEST(DevicePlanesTest, TablesStaySmallWhateverAContainerClaims) {
