@@ -3,6 +3,7 @@
 // memory.
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -350,7 +351,6 @@ TEST_F(DeviceLoads, WriteOnlyAfterTheProgramsWork) {
     twin_.Write(boxes[0].memory, std::string(24000, 'p'));
     return true;
   });
-  // What is queued later is not waited for.
   ASSERT_TRUE(Load(*checkpoint, boxes).ok());
   EXPECT_LE(polls_left, 0);
   EXPECT_TRUE(AreRight(boxes));
@@ -438,6 +438,58 @@ TEST_F(DeviceLoads, DamageIsTheHostsError) {
   request.target.address = twin_.Allocate(0, std::string(24000, 'g'));
   const auto loaded = loader_->Read(*checkpoint, {request}, {});
   EXPECT_EQ(loaded.status().ToString(), on_host.status().ToString());
+}
+
+// A bit of the elements that the fingerprints do not have: the bytes of another
+// save, whose own checksums are right.
+TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
+  SaveOptions options;
+  options.chunk_bytes_target = 400;
+  options.fingerprints = true;
+  options.use_ocdbt = false;
+  options.sync = false;
+  OpenOptions open;
+  open.fingerprints = true;
+  Array array = RandomArray(DType::kFloat32, {60, 100}, 1);
+  const Tree tree = Tree::Dict({{"w", Tree(array)}, {"x", Tree(array)}});
+  const auto intact = SaveAndOpen(tree, options, open);
+  const std::vector<DeviceBox> boxes = AllBoxes(*intact);
+  const auto loaded = Load(*intact, boxes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->fingerprint_count, 2u);
+
+  // Halves on two devices are the whole; a part and a cast are not checked.
+  const auto count_of = [&](std::vector<DeviceBox> some) {
+    const auto read = Load(*intact, some);
+    EXPECT_TRUE(read.ok()) << read.status().ToString();
+    return read.ok() ? read->fingerprint_count : ~uint64_t{0};
+  };
+  const auto box = [&](int device, int64_t first, DType dtype) {
+    return BoxOn(device, *intact, 0, {{0, first}, {60, 50}}, dtype,
+                 TargetLayout::kRows);
+  };
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 50, DType::kFloat32)}),
+            1u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32)}), 0u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 25, DType::kFloat32)}),
+            0u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 50, DType::kFloat16)}),
+            0u);
+
+  // Other elements with the same fingerprint on record.
+  const std::string kept = scratch_ / "fingerprints";
+  const std::string file = path_ + "/_HOLDFAST_FINGERPRINTS";
+  std::filesystem::copy(file, kept);
+  array = RandomArray(DType::kFloat32, {60, 100}, 2);
+  SaveAndOpen(Tree::Dict({{"w", Tree(array)}, {"x", Tree(array)}}), options);
+  std::filesystem::copy(kept, file,
+                        std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::remove(path_ + "/_HOLDFAST_DIGESTS");
+  const auto other = Open(path_, open);
+  ASSERT_TRUE(other.ok()) << other.status().ToString();
+  EXPECT_THAT(
+      std::string(Load(**other, boxes).status().message()),
+      HasSubstr("the elements in memory are not those that were saved"));
 }
 
 TEST_F(DeviceLoads, RefuseWhatTheHostRefusesAndOtherMemory) {
