@@ -43,8 +43,6 @@ class DevicePlanesPlan {
   bool Add(std::string_view container, uint64_t encoded_at,
            uint64_t decoded_bytes, uint64_t elements_at);
 
-  size_t container_count() const { return containers_.size(); }
-
   // The work memory on the device: tables, results, scratch. The caller copies
   // the tables to its start, and the results back to the host.
   uint64_t table_bytes() const;

@@ -26,10 +26,9 @@ constexpr uint32_t kBlockThreads = 256;
 // The threads that compute a frame's checksum.
 constexpr uint32_t kLaneCount = 4;
 
-// A piece's or a frame's result, which only the kernel writes, so that memory
-// that no kernel has reached counts as a failure.
+// The result of a piece or a frame that is as it should be. Any other word is a
+// failure, so memory that no kernel has reached is one.
 constexpr uint32_t kPieceIsDone = 0x600dda7a;
-constexpr uint32_t kPieceIsDamaged = 1;
 
 // A tree of Huffman codes. The next 11 bits of a stream are an entry. Entries
 // of longer codes come first; entries of codes of c bits, and their bytes,

@@ -46,6 +46,8 @@ inline void StoreWord(uint8_t* to, T value) {
 #endif
 }
 
+constexpr uint32_t kPieceIsDamaged = 1;
+
 inline uint64_t LesserOf(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 // Returns the four bytes from `at` on, as a little-endian number. Bytes outside

@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 constexpr DeviceSource kEmptySource{"empty.cu", "", "none.h", ""};
 
 // Returns the library of nvidia-cuda-nvrtc-cu12 in .venv, or the one that
-// HOLDFAST_NVRTC names; empty if there is none.
+// HOLDFAST_NVRTC names; empty without either.
 std::string NvrtcPath() {
   if (const char* path = std::getenv("HOLDFAST_NVRTC")) return path;
   const std::filesystem::path venv =
