@@ -136,11 +136,16 @@ class DeviceLoads : public ::testing::Test {
     });
   }
 
-  void ExpectLoads(const Checkpoint& checkpoint, const RunOptions& run = {}) {
+  void ExpectLoads(const Checkpoint& checkpoint) {
     const std::vector<DeviceBox> boxes = AllBoxes(checkpoint);
     EXPECT_FALSE(boxes.empty());
+    Progress last;
+    RunOptions run;
+    run.progress = [&](const Progress& progress) { last = progress; };
     const auto loaded = Load(checkpoint, boxes, run);
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    EXPECT_GT(last.total_bytes, 0u);
+    EXPECT_EQ(last.done_bytes, last.total_bytes);
     for (const DeviceBox& box : boxes) {
       EXPECT_TRUE(twin_.Read(box.memory, box.want.size()) == box.want)
           << checkpoint.leaves()[box.request.leaf].name;
@@ -684,6 +689,37 @@ TEST_F(DeviceLoadsThatFail, ALostDeviceIsAnErrorAndItsOwnersAreKept) {
   // A copy call failed, which may have begun part of the copy.
   EXPECT_GT(owner.use_count(), 1);
   EXPECT_GT(twin.pinned_bytes(), 0u);
+  EXPECT_THAT(twin.violations(), IsEmpty());
+}
+
+// A twin whose second copy is refused, while the first is queued.
+class RefusesSecondCopy : public DeviceTwin {
+ public:
+  Status CopyToDevice(int device, const RowCopy& copy,
+                      DeviceStream stream) override {
+    if (++copy_count_ == 2) return UnavailableError("refused");
+    return DeviceTwin::CopyToDevice(device, copy, stream);
+  }
+
+ private:
+  int copy_count_ = 0;
+};
+
+TEST_F(DeviceLoadsThatFail, NoCopyGoesOnAfterAnotherIsRefused) {
+  const auto checkpoint = SmallCheckpoint();
+  RefusesSecondCopy twin;
+  DeviceLoader loader(twin, SmallWindows());
+  auto request = RequestOn(twin);
+  const auto owner = std::make_shared<int>(0);
+  request.target.owner = owner;
+  RunOptions run;
+  run.thread_count = 1;
+  const auto loaded = loader.Read(*checkpoint, {request}, run);
+  EXPECT_EQ(std::string(loaded.status().message()),
+            "leaf w: device 0: refused");
+  EXPECT_EQ(owner.use_count(), 2);
+  twin.Free(request.target.address);
+  twin.RunAll();
   EXPECT_THAT(twin.violations(), IsEmpty());
 }
 

@@ -157,10 +157,8 @@ class DeviceLoad {
     while (!has_failed_.load(std::memory_order_relaxed)) {
       const size_t number = next_window_.fetch_add(1);
       if (number >= windows_.size()) return;
-      const Status done = CatchBadAlloc([&]() -> Status {
-        HF_RETURN_IF_ERROR(cancel_.Check());
-        return RunWindow(windows_[number], progress);
-      });
+      const Status done =
+          CatchBadAlloc([&] { return RunWindow(windows_[number], progress); });
       if (!done.ok()) Fail(number, done);
     }
   }
