@@ -13,6 +13,7 @@
 #include "orbax/handlers/param_reader.h"
 #include "scale/virtual_ranks.h"
 #include "stores/storage/memory_store.h"
+#include "twins/host_reader.h"
 
 namespace holdfast::testing {
 namespace {

@@ -268,6 +268,29 @@ TEST_P(ManagerTest, StepsMayBeMovedAsideInstead) {
   }
 }
 
+TEST_P(ManagerTest, WarnsOfAStepWithTheTensorsOfTheStepBefore) {
+  CheckpointManagerOptions options = Options();
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const auto manager = Make(options);
+  const auto save = [&](int64_t step, float first) {
+    const float weights[2] = {first, 2};
+    const Tree state =
+        Tree::Dict({{"w", Array::FromBytes(DType::kFloat32, {2}, weights)},
+                    {"step", step}});
+    EXPECT_TRUE(manager->Save(step, StandardSave(state)).ok());
+    EXPECT_TRUE(manager->WaitUntilFinished().ok());
+  };
+  save(1, 1);
+  EXPECT_THAT(warnings, IsEmpty());
+  save(2, 1);
+  EXPECT_THAT(warnings,
+              ElementsAre(HasSubstr("step 2 holds exactly the tensors of step "
+                                    "1 (1 floating-point arrays, 8 bytes")));
+  save(3, 3);
+  EXPECT_EQ(warnings.size(), 1);
+}
+
 TEST_P(ManagerTest, ReadOnlyWritesNothingUnlessForced) {
   ASSERT_TRUE(Save(*Make(Options()), 1));
   CheckpointManagerOptions options = Options();

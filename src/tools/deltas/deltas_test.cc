@@ -25,7 +25,10 @@ namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 // Returns the array with some of its elements changed slightly.
 Array Changed(const Array& array, int per_mille, uint64_t seed) {
@@ -520,6 +523,32 @@ TEST_F(FollowerTest, MemoryOfAnotherShapeIsRefused) {
   targets_ = {{"none", targets_[0].memory}};
   follower_.emplace(Root(), targets_);
   EXPECT_EQ(follower_->Poll().status().code(), StatusCode::kNotFound);
+}
+
+// A delta describes its tensors as its base does, until they change.
+TEST(Deltas, AStepWithTheTensorsOfTheStepBeforeIsNoted) {
+  const ScratchDirectory scratch;
+  const Array first = RandomArray(DType::kFloat32, {50, 30}, 1);
+  const Array second = RandomArray(DType::kFloat32, {50, 30}, 2);
+  const auto notes = [&](int step, const Array& w, bool has_more = false) {
+    Tree tree = Tree::Dict(
+        {{"w", w}, {"n", Array::FromBytes(DType::kInt64, {1}, &step)}});
+    if (has_more) tree = Tree::Dict({{"w", w}, {"x", second}});
+    const auto saved = SaveInChain(scratch / std::to_string(step), tree, 8);
+    EXPECT_TRUE(saved.ok()) << saved.status().ToString();
+    EXPECT_EQ(saved->order, step % 8);
+    return saved->notes;
+  };
+  EXPECT_THAT(notes(0, first), IsEmpty());
+  EXPECT_THAT(notes(1, first), ElementsAre(HasSubstr("of step 0 (1 floating")));
+  EXPECT_THAT(notes(2, first), SizeIs(1));
+  EXPECT_THAT(notes(3, second), IsEmpty());
+  EXPECT_THAT(notes(4, second), SizeIs(1));
+  EXPECT_THAT(notes(5, second, true), IsEmpty());
+  EXPECT_THAT(notes(6, second), IsEmpty());
+  EXPECT_THAT(notes(7, second), SizeIs(1));
+  EXPECT_THAT(notes(8, second), IsEmpty());  // saved in full: not known
+  EXPECT_THAT(notes(9, second), SizeIs(1));
 }
 
 }  // namespace
