@@ -12,6 +12,7 @@
 #include "ground/base/status_macros.h"
 #include "holdfast/c/holdfast.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/device.h"
 #include "holdfast/tree_utils.h"
 
 struct holdfast_state {
@@ -44,8 +45,13 @@ Status AddValue(holdfast_state* state, const char* name, Tree value) {
   return Status();
 }
 
-Result<Array> BorrowArray(const char* dtype_name, size_t rank,
-                          const int64_t* shape, const void* data) {
+struct ArrayType {
+  DType dtype = DType::kUint8;
+  Shape shape;
+};
+
+Result<ArrayType> TypeFrom(const char* dtype_name, size_t rank,
+                           const int64_t* shape) {
   HF_RETURN_IF_ERROR(NotNull(dtype_name, "dtype"));
   const std::optional<DType> dtype = DTypeFromName(dtype_name);
   if (!dtype.has_value()) {
@@ -61,15 +67,20 @@ Result<Array> BorrowArray(const char* dtype_name, size_t rank,
   if (std::any_of(shape, shape + rank, [](int64_t n) { return n < 0; })) {
     return InvalidArgumentError("shape: a negative extent");
   }
-  ConstArrayView view{*dtype, static_cast<const char*>(data), {}, {}};
-  view.shape.assign(shape, shape + rank);
-  const int64_t count = ElementCount(view.shape);
+  ArrayType type{*dtype, Shape(shape, shape + rank)};
+  const int64_t count = ElementCount(type.shape);
   if (count > PTRDIFF_MAX / static_cast<int64_t>(DTypeBytes(*dtype))) {
     return InvalidArgumentError("shape: too large for any memory (got " +
-                                ShapeToString(view.shape) + ")");
+                                ShapeToString(type.shape) + ")");
   }
-  if (count > 0) HF_RETURN_IF_ERROR(NotNull(data, "data"));
-  view.strides = ContiguousStrides(view.shape, DTypeBytes(*dtype));
+  return type;
+}
+
+Result<Array> BorrowArray(ArrayType type, const void* data) {
+  if (ElementCount(type.shape) > 0) HF_RETURN_IF_ERROR(NotNull(data, "data"));
+  ConstArrayView view{
+      type.dtype, static_cast<const char*>(data), std::move(type.shape), {}};
+  view.strides = ContiguousStrides(view.shape, DTypeBytes(type.dtype));
   return Array::Borrow(std::move(view), nullptr);
 }
 
@@ -122,9 +133,29 @@ holdfast_code holdfast_state_add_array(holdfast_state* state, const char* name,
                                        const char* dtype, size_t rank,
                                        const int64_t* shape, const void* data) {
   return Guard([&]() -> Status {
+    HF_ASSIGN_OR_RETURN(holdfast::ArrayType type,
+                        holdfast::TypeFrom(dtype, rank, shape));
     HF_ASSIGN_OR_RETURN(holdfast::Array array,
-                        holdfast::BorrowArray(dtype, rank, shape, data));
+                        holdfast::BorrowArray(std::move(type), data));
     return AddValue(state, name, std::move(array));
+  });
+}
+
+holdfast_code holdfast_state_add_device_array(
+    holdfast_state* state, const char* name, const char* dtype, size_t rank,
+    const int64_t* shape, const int64_t* strides, uint64_t address,
+    uint64_t stream) {
+  return Guard([&]() -> Status {
+    HF_ASSIGN_OR_RETURN(holdfast::ArrayType type,
+                        holdfast::TypeFrom(dtype, rank, shape));
+    holdfast::DeviceArray array;
+    array.dtype = type.dtype;
+    array.shape = std::move(type.shape);
+    if (strides != nullptr) array.strides.assign(strides, strides + rank);
+    array.address = address;
+    array.stream = stream;
+    HF_ASSIGN_OR_RETURN(Tree leaf, holdfast::DeviceLeaf(std::move(array)));
+    return AddValue(state, name, std::move(leaf));
   });
 }
 

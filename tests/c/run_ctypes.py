@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The C API from another language: ctypes loads the shared library.
 
-usage: run_ctypes.py LIBRARY
+usage: run_ctypes.py LIBRARY CUDA_TWIN
 
 Saves numpy arrays, opens the checkpoint, lists it, reads a box, verifies, and
-checks the error for a damaged file. Exit status 77: numpy is not installed.
+checks the error for a damaged file. Saves arrays of a device, which is in the
+memory of CUDA_TWIN (tests/twins/cuda_twin.h). Exit status 77: numpy is not
+installed.
 """
 
 import ctypes
@@ -60,6 +62,8 @@ SIGNATURES = {
     "state_new": [Out],
     "state_close": [Handle],
     "state_add_array": [Handle, Text, Text, Size, Out, Out],
+    "state_add_device_array": [Handle, Text, Text, Size, Out, Out,
+                               ctypes.c_uint64, ctypes.c_uint64],
     "state_add_int": [Handle, Text, ctypes.c_int64],
     "state_add_string": [Handle, Text, Text, Size],
     "save": [Text, Handle, Out],
@@ -78,6 +82,19 @@ def load(path):
     return library
 
 
+def load_twin(path):
+    """Returns the twin of CUDA's library, which the engine finds by name."""
+    twin = ctypes.CDLL(path)
+    twin.twin_allocate.argtypes = [ctypes.c_int, Text, ctypes.c_uint64]
+    twin.twin_allocate.restype = ctypes.c_uint64
+    twin.twin_new_stream.restype = ctypes.c_uint64
+    twin.twin_queue_write.argtypes = [
+        ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, Text, ctypes.c_uint64,
+        ctypes.c_int]
+    twin.twin_violation.restype = Text
+    return twin
+
+
 def new(struct):
     return struct(struct_size=ctypes.sizeof(struct))
 
@@ -90,6 +107,7 @@ class CtypesTest(unittest.TestCase):
     """Each test has one checkpoint in a temporary directory."""
 
     library = None
+    twin = None
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -172,6 +190,28 @@ class CtypesTest(unittest.TestCase):
         np.testing.assert_array_equal(self.read_box(self.open()),
                                       self.weights[1:, 1:])
 
+    def test_arrays_of_a_device_are_saved(self):
+        weights = self.weights + 1
+        raw = np.asfortranarray(weights).tobytes(order="A")
+        address = self.twin.twin_allocate(0, bytes(len(raw)), len(raw))
+        stream = self.twin.twin_new_stream(0)
+        self.twin.twin_queue_write(0, stream, address, raw, len(raw), 20)
+        state = Handle()
+        self.call("state_new", ctypes.byref(state))
+        self.call("state_add_device_array", state, b"params.w", b"float32", 2,
+                  extents(3, 4), extents(4, 12), address, stream)
+        on_host = self.weights.ctypes.data
+        self.call("state_add_device_array", state, b"host", b"float32", 2,
+                  extents(3, 4), None, on_host, 0, want=INVALID_ARGUMENT)
+        options = new(SaveOptions)
+        options.overwrite = 1
+        self.call("save", bytes(self.path), state, ctypes.byref(options))
+        self.library.holdfast_state_close(state)
+        np.testing.assert_array_equal(self.read_box(self.open()),
+                                      weights[1:, 1:])
+        self.assertEqual(self.twin.twin_violation_count(), 0,
+                         self.twin.twin_violation(0))
+
     def test_damage_is_told(self):
         self.assertEqual(self.damages(), [])
         self.flip_bits()
@@ -192,7 +232,8 @@ class CtypesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 3:
         sys.exit(__doc__.splitlines()[2])
+    CtypesTest.twin = load_twin(sys.argv.pop(2))
     CtypesTest.library = load(sys.argv.pop(1))
     unittest.main()

@@ -17,11 +17,9 @@
 // Units: bytes. Errors: a call that cannot do what it should adds a violation.
 #pragma once
 
-#include <stdint.h>
+#include <cstdint>
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 
 #define TWIN_EXPORT __attribute__((visibility("default")))
 
@@ -97,6 +95,4 @@ TWIN_EXPORT int twin_violation_count(void);
 // The text is valid until the thread's next call of this.
 TWIN_EXPORT const char* twin_violation(int index);
 
-#ifdef __cplusplus
 }  // extern "C"
-#endif
