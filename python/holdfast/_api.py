@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from holdfast import (
     _array_kinds,
+    _device_load,
     _engine,
     _files,
     _fingerprint,
@@ -334,6 +335,7 @@ def load(
     *,
     keys: Sequence[str] | str | None = None,
     arrays: ArrayKind = "numpy",
+    device: Any = None,
     step: int | None = None,
     item: str | None = None,
     strict: bool = True,
@@ -369,6 +371,10 @@ def load(
       arrays: the kind of arrays to return when there is no target: "numpy",
         "torch" (tensors on the CPU) or "jax" (on jax's default device). The
         arrays adopt the memory that was read into, if the library can.
+      device: the device that torch tensors or jax.Arrays are put on: the
+        library's own device, or its name ("cuda:0"). The elements for a CUDA
+        device, here and of a target, are read through a few page-locked buffers
+        (`doc/accelerators.md`) and need no other host memory.
       step: the step of a manager's directory; None means the newest.
       item: the item of a composite checkpoint; None returns all, as a dict.
       strict: refuse a dtype other than the target's. If False, cast instead.
@@ -419,6 +425,11 @@ def load(
       errors.HoldfastWarning: the list of checksums that the checkpoint was
         saved with is missing.
     """
+    if device is not None and (target is not None or mmap):
+        raise errors.InvalidArgumentError(
+            "load: device is for arrays that are read without a target, which"
+            " has its own devices, and without mmap; want one of them"
+        )
     names = [keys] if isinstance(keys, str) else keys
     options: dict[str, Any] = run_options(threads, memory_bytes)
     source = os.fspath(path)
@@ -449,6 +460,10 @@ def load(
         notes.extend(checkpoint.notes)
         return checkpoint
 
+    if device is not None:
+        on_device = _device_load.device_of(arrays, device)
+        target = _device_load.target_of(opened(), names, on_device)
+        notes.clear()  # the read opens the checkpoint again
     with (
         call or contextlib.nullcontext(),
         reporting(progress, "load") as progress_fn,

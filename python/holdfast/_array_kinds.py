@@ -79,24 +79,16 @@ def _tensor(array: NumpyArray) -> Any:
     with importing:
         from holdfast import _torch_arrays
 
-    kind = _dtypes.dtype_name(array.dtype)
-    try:
-        return _torch_arrays.tensor_on(array, kind)
-    except (TypeError, AttributeError) as error:
-        raise errors.InvalidArgumentError(
-            f'torch has no arrays of {kind}; load with arrays="numpy"'
-        ) from error
+    return _torch_arrays.adopted(array)
 
 
 def _to_jax(arrays: Sequence[NumpyArray]) -> Sequence[Any]:
     with importing:
         import jax
 
+        from holdfast import _jax_arrays
+
     for array in arrays:
-        if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
-            raise errors.InvalidArgumentError(
-                f"jax would make {array.dtype} elements narrower; set"
-                ' jax_enable_x64, or load with arrays="numpy"'
-            )
+        _jax_arrays.check_keeps(array.dtype)
     placed: Sequence[Any] = jax.device_put(list(arrays))
     return placed

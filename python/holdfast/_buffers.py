@@ -1,20 +1,22 @@
 """Buffer: memory for a box of a stored leaf that is being read.
 
 A process that reads by itself fills the buffer's own memory. Processes that
-read together get memory from the engine, shared by the processes of a host.
+read together get memory from the engine, shared by the processes of a host. A
+DeviceBuffer is memory of a device, which only a process that reads by itself
+can fill.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from holdfast import _engine
 
-__all__ = ["Buffer", "Request", "read"]
+__all__ = ["Buffer", "DeviceBuffer", "Request", "read"]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -60,8 +62,29 @@ class Buffer:
             self._array[...] = array
 
 
+class DeviceBuffer:
+    """A box of a leaf, from `origin`, that is read into memory of a device."""
+
+    __slots__ = ("_array", "_make", "origin")
+
+    def __init__(
+        self, origin: Sequence[int], make: Callable[[], _engine.DeviceArray]
+    ) -> None:
+        """`make` allocates the memory, whose address must be known."""
+        self.origin = origin
+        self._make = make
+        self._array: _engine.DeviceArray | None = None
+
+    @property
+    def array(self) -> _engine.DeviceArray:
+        """The memory, allocated on first use with undefined content."""
+        if self._array is None:
+            self._array = self._make()
+        return self._array
+
+
 # A leaf's index in the checkpoint, and the buffer for its box.
-Request = tuple[int, Buffer]
+Request = tuple[int, "Buffer | DeviceBuffer"]
 
 
 def read(
@@ -70,7 +93,8 @@ def read(
     group: _engine.ProcessGroup | None,
     **options: Any,
 ) -> _engine.Stats:
-    """Fills all buffers in one pass; with `group`, for all its ranks together.
+    """Fills all buffers; with `group`, for all its ranks together, and then
+    there are no DeviceBuffers.
 
     `options` are the engine's `read_into` options thread_count,
     in_flight_bytes_max and progress. Raises the errors of `read_into`.
@@ -80,14 +104,19 @@ def read(
             [(leaf, buffer.origin, buffer.array) for leaf, buffer in requests],
             **options,
         )
+    buffers = [
+        (leaf, buffer)
+        for leaf, buffer in requests
+        if isinstance(buffer, Buffer)
+    ]
     arrays, stats = checkpoint.read_together(
         [
             (leaf, buffer.origin, buffer.shape, buffer.dtype)
-            for leaf, buffer in requests
+            for leaf, buffer in buffers
         ],
         group,
         **options,
     )
-    for (_, buffer), array in zip(requests, arrays, strict=True):
+    for (_, buffer), array in zip(buffers, arrays, strict=True):
         buffer.take(array)
     return stats

@@ -23,10 +23,13 @@ from holdfast._log import log
 
 __all__ = [
     "can_describe",
+    "can_fill",
     "has_interface",
+    "is_usable",
     "of_interface",
     "of_jax",
     "of_tensor",
+    "to_fill",
 ]
 
 # The handle of CUDA's legacy default stream in `__cuda_array_interface__`.
@@ -94,9 +97,9 @@ def of_jax(array: Any) -> _engine.DeviceArray | None:
     raises DeletedArrayError.
     """
     (device,) = array.devices()
-    if device.platform not in ("gpu", "cuda") or math.prod(array.shape) == 0:
+    if math.prod(array.shape) == 0 or not _is_cuda(device):
         return None
-    if not _is_plain(array, device) or not is_usable():
+    if not _is_plain(array) or not is_usable():
         return None
     return _engine.DeviceArray(
         array.shape,
@@ -107,21 +110,26 @@ def of_jax(array: Any) -> _engine.DeviceArray | None:
     )
 
 
-def _is_plain(array: Any, device: Any) -> bool:
-    """Returns whether the elements are in C order in CUDA's device memory, each
-    in bytes of its own."""
-    if "cuda" not in str(device.client.platform_version).lower():
-        return False
-    if array.sharding.memory_kind not in (None, "device"):
-        return False
-    if str(array.dtype).endswith(("int2", "int4", "float4_e2m1fn")):
-        return False
+def _is_cuda(device: Any) -> bool:
+    """Returns whether a device of jax is one of CUDA."""
+    version = str(device.client.platform_version).lower()
+    return device.platform in ("gpu", "cuda") and "cuda" in version
+
+
+def _is_packed(dtype: Any) -> bool:
+    """Returns whether several elements of the dtype share a byte on devices."""
+    return str(dtype).endswith(("int2", "int4", "float4_e2m1fn"))
+
+
+def _is_plain(array: Any) -> bool:
+    """Returns whether the elements are in C order in the device's own memory,
+    each in bytes of its own."""
     layout = array.format.layout
-    order = getattr(layout, "major_to_minor", None)
     return (
-        order == tuple(range(array.ndim))
-        and not getattr(layout, "tiling", None)
-        and not getattr(layout, "sub_byte_element_size_in_bits", 0)
+        array.sharding.memory_kind in (None, "device")
+        and not _is_packed(array.dtype)
+        and layout.major_to_minor == tuple(range(array.ndim))
+        and not layout.tiling
     )
 
 
@@ -150,6 +158,23 @@ def _check_not_deleted(array: Any) -> None:
             " donation, before it was saved; wait for the save first, or pass"
             ' snapshot="host"'
         )
+
+
+def can_fill(device: Any, dtype: np.dtype[Any]) -> bool:
+    """Returns whether `to_fill` can describe arrays on a device of jax."""
+    return _is_cuda(device) and not _is_packed(dtype) and is_usable()
+
+
+def to_fill(array: Any) -> _engine.DeviceArray:
+    """Describes a new jax.Array on a single device, whose elements are to be
+    read from a checkpoint.
+
+    Nobody else may have seen the array, because arrays never change.
+    REQUIRES: `can_fill`; the array has the default layout.
+    """
+    return _engine.DeviceArray(
+        array.shape, np.dtype(array.dtype), _address(array), owner=array
+    )
 
 
 def has_interface(value: Any) -> bool:

@@ -23,18 +23,20 @@ import jax
 import numpy as np
 
 from holdfast import _device_arrays, _engine, errors
-from holdfast._buffers import Buffer
+from holdfast._buffers import Buffer, DeviceBuffer
 from holdfast._pytree import joined
 
 __all__ = [
     "Placement",
     "array_leaf",
+    "check_keeps",
     "checked_placement",
     "data_of",
     "is_array",
     "is_key_dtype",
     "own_parts",
     "placement",
+    "placement_on",
     "put_all",
     "replicas_leaf",
     "sharding_json",
@@ -490,8 +492,29 @@ class Placement:
         array."""
         return len(self.sharding.device_set) == 1 and len(self.boxes) == 1
 
+    def device_buffers(self) -> list[DeviceBuffer] | None:
+        """Returns buffers in the memory of the devices, one for each device's
+        box, which become the parts; None if the engine cannot write there."""
+        if not self.goes_with_others() or 0 in self.shape:
+            return None
+        canonical = jax.dtypes.canonicalize_dtype(self.dtype)
+        if canonical != self.dtype or not all(
+            _device_arrays.can_fill(device, self.dtype) for device in self.boxes
+        ):
+            return None
+        return [
+            DeviceBuffer(box[0], functools.partial(self._new_part, device, box))
+            for device, box in self.boxes.items()
+        ]
+
+    def _new_part(self, device: Any, box: Box) -> _engine.DeviceArray:
+        part = jax.numpy.empty(box[1], self.dtype, device=device)
+        self.parts.append(part)
+        return _device_arrays.to_fill(part)
+
     def finish(self) -> jax.Array:
-        """Returns the array. REQUIRES: put_all."""
+        """Returns the array. REQUIRES: `put_all`, or that `device_buffers` were
+        filled."""
         array = self._data()
         if self.prng_impl is None:
             return array
@@ -520,7 +543,11 @@ def put_all(placements: Sequence[Placement]) -> None:
     `finish` handles layouts and other memory kinds. CPU devices adopt the
     buffers, which must not change afterwards.
     """
-    together = [each for each in placements if each.goes_with_others()]
+    together = [
+        each
+        for each in placements
+        if each.goes_with_others() and not each.parts
+    ]
     sources = [source for each in together for source in each.sources()]
     if not sources:
         return
@@ -558,6 +585,24 @@ def placement(
             f" {shape}: {error}"
         ) from error
     return _placement_of(shape, dtype, sharding, boxes, prng_impl)
+
+
+def placement_on(
+    shape: tuple[int, ...], dtype: np.dtype[Any], device: jax.Device
+) -> Placement:
+    """Returns buffers for an array on a single device."""
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return placement(shape, dtype, sharding)
+
+
+def check_keeps(dtype: np.dtype[Any]) -> None:
+    """Raises InvalidArgumentError if jax would give arrays of `dtype` another
+    dtype."""
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise errors.InvalidArgumentError(
+            f"jax would make {dtype} elements narrower; set jax_enable_x64, or"
+            ' load with arrays="numpy"'
+        )
 
 
 def checked_placement(

@@ -15,13 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine, _gc, errors
+from holdfast import _dtypes, _engine, _gc, errors
 from holdfast._buffers import Request, read
 from holdfast._process_group import Call
 from holdfast._pytree import Level, jax_if_imported, joined, one_level
 from holdfast._target_leaves import LeafPlanner, Slot, put_all
 
-__all__ = ["Restored", "explain", "match", "restore", "selected"]
+__all__ = [
+    "Restored",
+    "explain",
+    "like",
+    "like_selected",
+    "match",
+    "restore",
+    "selected",
+]
 
 _DIFFERENCES_MAX = 10
 # Each name is compared with at most this many other names, because finding
@@ -150,17 +158,68 @@ def match(
     *,
     strict: bool,
     keys: Sequence[str] | None,
+    takes_devices: bool = False,
 ) -> Restored:
     """Plans the read of `target`.
 
-    Raises InvalidArgumentError, naming all differences, if the target has a
+    With `takes_devices`, the requests may have DeviceBuffers. Raises InvalidArgumentError, naming all differences, if the target has a
     different structure, or if leaves have a different shape or (when strict)
     dtype.
     """
-    restored, mismatch = _matched(checkpoint, target, strict, keys)
+    restored, mismatch = _matched(
+        checkpoint, target, strict, keys, takes_devices
+    )
     if message := mismatch.message(checkpoint.path):
         raise errors.InvalidArgumentError(message)
     return restored
+
+
+def like(
+    leaves: Sequence[_engine.LeafInfo],
+    stored: Any,
+    target_of_array: Callable[[_engine.LeafInfo], Any],
+    an_object: Any,
+) -> Any:
+    """Returns a target that accepts a stored structure, or a part of it.
+
+    `target_of_array` returns the targets of arrays, and `an_object` is the
+    target of Python objects.
+    """
+    if isinstance(stored, dict):
+        return {
+            key: like(leaves, child, target_of_array, an_object)
+            for key, child in stored.items()
+        }
+    if isinstance(stored, list):
+        return [
+            like(leaves, child, target_of_array, an_object) for child in stored
+        ]
+    if not _is_leaf_index(stored):
+        return stored  # None, (), ...
+    info = leaves[stored]
+    if info.kind == "object":
+        return an_object
+    if info.kind in ("string", "bytes", "json"):
+        return ""
+    if info.kind == "scalar":
+        kind = _dtypes.numpy_dtype(info.dtype or "", info.name).kind
+        return {"b": False, "c": 0j}.get(kind, 0 if kind in "iu" else 0.0)
+    if info.dtype is None:
+        return 0  # the read fails and gives the reason
+    return target_of_array(info)
+
+
+def like_selected(
+    checkpoint: _engine.Checkpoint,
+    keys: Sequence[str] | None,
+    target_of_array: Callable[[_engine.LeafInfo], Any],
+    an_object: Any,
+) -> Any:
+    """Returns a target that accepts the leaves that `keys` select."""
+    structure = checkpoint.structure()
+    if keys is not None:
+        structure = _pruned(structure, (), keys)
+    return like(checkpoint.leaves, structure, target_of_array, an_object)
 
 
 def explain(
@@ -175,6 +234,7 @@ def _matched(
     target: Any,
     strict: bool,
     keys: Sequence[str] | None,
+    takes_devices: bool = False,
 ) -> tuple[Restored, _Mismatch]:
     """Returns the leaves that match, and all differences."""
     structure = checkpoint.structure()
@@ -182,7 +242,7 @@ def _matched(
         structure = _pruned(structure, (), keys)
     matcher = _Matcher()
     build = matcher.match(target, structure, ())
-    planner = LeafPlanner(checkpoint, strict)
+    planner = LeafPlanner(checkpoint, strict, takes_devices)
     requests: list[Request] = []
     placements = []
     for leaf in matcher.leaves:
@@ -214,7 +274,13 @@ def restore(
     with _gc.paused():
         for count in range(1, _engine.READS_MAX + 1):
             checkpoint = open_checkpoint()
-            restored = match(checkpoint, target, strict=strict, keys=keys)
+            restored = match(
+                checkpoint,
+                target,
+                strict=strict,
+                keys=keys,
+                takes_devices=call is None,
+            )
             if call is not None:
                 call.agree("plan the read")
             group = None if call is None else call.engine

@@ -13,13 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _dtensor, _dtypes, _engine, _torch_arrays, errors
-from holdfast._buffers import Buffer, Request
+from holdfast import (
+    _device_arrays,
+    _dtensor,
+    _dtypes,
+    _engine,
+    _torch_arrays,
+    errors,
+)
+from holdfast._buffers import Buffer, DeviceBuffer, Request
 from holdfast._lazy import importing
 from holdfast._pytree import jax_if_imported
 from holdfast._stored_array import StoredArray
 
-__all__ = ["LeafPlanner", "Request", "Slot", "put_all"]
+__all__ = [
+    "DeviceTensor",
+    "LeafPlanner",
+    "OnDevice",
+    "Request",
+    "Slot",
+    "put_all",
+]
 
 
 @dataclasses.dataclass
@@ -41,13 +55,59 @@ def put_all(placements: Sequence[Any]) -> None:
         _jax_arrays.put_all(placements)
 
 
+class OnDevice:
+    """A target that accepts any array, and puts it on a device.
+
+    Attributes:
+        library: "torch" or "jax".
+        device: the library's own device object.
+    """
+
+    # A dataclass would be a container of the target.
+    __slots__ = ("device", "library")
+
+    def __init__(self, library: str, device: Any) -> None:
+        self.library = library
+        self.device = device
+
+
+class DeviceTensor:
+    """A new torch tensor on a CUDA device, and the buffer that is read into
+    it. REQUIRES: it has elements."""
+
+    def __init__(self, device: Any, shape: Sequence[int], dtype: str) -> None:
+        """`dtype` is torch's name for it."""
+        self._device = device
+        self._shape = shape
+        self._dtype = dtype
+        self._tensor: Any = None
+        self.buffer = DeviceBuffer((0,) * len(shape), self._make)
+
+    def _make(self) -> _engine.DeviceArray:
+        self._tensor = _torch_arrays.empty(
+            self._shape, self._dtype, self._device
+        )
+        return _device_arrays.of_tensor(self._tensor)
+
+    def finish(self) -> Any:
+        """Returns the tensor. REQUIRES: the buffer was read."""
+        return self._tensor
+
+
 class LeafPlanner:
     """Makes the slots of one checkpoint's leaves."""
 
-    def __init__(self, checkpoint: _engine.Checkpoint, strict: bool) -> None:
+    def __init__(
+        self,
+        checkpoint: _engine.Checkpoint,
+        strict: bool,
+        takes_devices: bool = False,
+    ) -> None:
+        """With `takes_devices`, elements for CUDA devices are read there."""
         self._checkpoint = checkpoint
         self._leaves = checkpoint.leaves
         self._strict = strict
+        self._takes_devices = takes_devices
 
     def slot(self, target: Any, leaf: int, name: str) -> Slot:
         info = self._leaves[leaf]
@@ -69,6 +129,8 @@ class LeafPlanner:
             )
         if info.kind not in ("array", "scalar"):
             return Slot([], lambda: self._checkpoint.read(leaf))
+        if isinstance(target, OnDevice):
+            return self._on_device_slot(target, leaf, info, name)
         jax = jax_if_imported()
         if jax is not None and isinstance(
             target, (jax.Array, jax.ShapeDtypeStruct)
@@ -175,11 +237,46 @@ class LeafPlanner:
     ) -> Slot:
         dtype = _torch_arrays.dtype_name(target)
         self._check(info, tuple(target.shape), dtype, name)
+        if self._takes_devices and _device_arrays.can_describe(target):
+            tensor = DeviceTensor(target.device, info.shape, dtype)
+            return Slot(
+                [(leaf, tensor.buffer)],
+                lambda: _torch_arrays.with_gradients_of(
+                    target, tensor.finish()
+                ),
+            )
         requests, buffer = self._whole(
             leaf, info.shape, _dtypes.numpy_dtype(dtype, name)
         )
         return Slot(
             requests, lambda: _torch_arrays.tensor_like(target, buffer.array)
+        )
+
+    def _on_device_slot(
+        self, target: OnDevice, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        dtype = _dtypes.numpy_dtype(info.dtype or "", name)
+        if target.library == "jax":
+            with importing:
+                from holdfast import _jax_arrays
+
+            _jax_arrays.check_keeps(dtype)
+            placed = _jax_arrays.placement_on(info.shape, dtype, target.device)
+            return self._placed(placed, leaf)
+        kind = info.dtype or ""
+        has_elements = 0 not in info.shape
+        if (
+            self._takes_devices
+            and has_elements
+            and target.device.type == "cuda"
+            and _device_arrays.is_usable()
+        ):
+            tensor = DeviceTensor(target.device, info.shape, kind)
+            return Slot([(leaf, tensor.buffer)], tensor.finish)
+        requests, buffer = self._whole(leaf, info.shape, dtype)
+        return Slot(
+            requests,
+            lambda: _torch_arrays.adopted(buffer.array).to(target.device),
         )
 
     def _dtensor_slot(
@@ -284,6 +381,13 @@ class LeafPlanner:
         )
 
     def _placed(self, placement: Any, leaf: int) -> Slot:
+        there = placement.device_buffers() if self._takes_devices else None
+        if there is not None:
+            return Slot(
+                [(leaf, buffer) for buffer in there],
+                placement.finish,
+                placement,
+            )
         return Slot(
             [
                 (leaf, buffer)

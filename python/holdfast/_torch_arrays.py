@@ -8,6 +8,7 @@ when torch is imported.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,17 @@ from holdfast import _dtypes, errors
 from holdfast._lazy import importing
 
 __all__ = [
+    "adopted",
+    "an_object",
     "as_numpy",
     "dense",
     "dtype_name",
+    "empty",
     "is_tensor",
     "tensor_like",
     "tensor_on",
     "unsupported",
+    "with_gradients_of",
 ]
 
 # The torch dtypes that numpy lacks, and integer dtypes of the same width.
@@ -121,18 +126,58 @@ def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
     return carried.view(getattr(torch, kind))
 
 
+def adopted(array: np.ndarray[Any, np.dtype[Any]]) -> Any:
+    """Returns a writable tensor of the array's dtype that uses its memory.
+
+    Raises InvalidArgumentError for a dtype that torch lacks.
+    """
+    kind = _dtypes.dtype_name(array.dtype)
+    try:
+        return tensor_on(array, kind)
+    except (TypeError, AttributeError) as error:
+        raise errors.InvalidArgumentError(
+            f'torch has no arrays of {kind}; load with arrays="numpy"'
+        ) from error
+
+
+def an_object() -> Any:
+    """Returns a target for a stored Python object; its tensors become torch
+    tensors."""
+    with importing:
+        import torch
+
+    return torch.empty(0, device="meta")
+
+
+def empty(shape: Sequence[int], kind: str, device: Any) -> Any:
+    """Returns a new tensor of torch dtype `kind` on a device, with undefined
+    elements."""
+    with importing:
+        import torch
+
+    return torch.empty(
+        tuple(shape), dtype=getattr(torch, kind), device=device
+    )
+
+
 def tensor_like(target: Any, array: np.ndarray[Any, np.dtype[Any]]) -> Any:
     """Returns a tensor like `target` with the elements of `array`.
 
     The tensor is on the target's device (the CPU for meta tensors), and is a
     Parameter if the target is.
     """
-    with importing:
-        import torch
-
     tensor = tensor_on(array, dtype_name(target))
     if target.device.type not in ("cpu", "meta"):
         tensor = tensor.to(target.device)
+    return with_gradients_of(target, tensor)
+
+
+def with_gradients_of(target: Any, tensor: Any) -> Any:
+    """Returns `tensor` as a Parameter if `target` is one, and with gradients if
+    `target` has them."""
+    with importing:
+        import torch
+
     if isinstance(target, torch.nn.Parameter):
         return torch.nn.Parameter(tensor, requires_grad=target.requires_grad)
     if target.requires_grad:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import thread_ranks
 
 import holdfast
+import holdfast.orbax
 from holdfast import _engine, errors
 
 jax = pytest.importorskip("jax")
@@ -442,3 +444,58 @@ def test_the_shapes_of_a_state_with_numbers_as_in_orbax(ckpt: Path) -> None:
     for name in state:
         assert got[name].dtype == want[name].dtype, name
         np.testing.assert_array_equal(got[name], want[name])
+
+
+def _save_plainly(path: Path, tree: Any) -> None:
+    holdfast.save(path, tree)
+
+
+def _save_in_background(path: Path, tree: Any) -> None:
+    holdfast.save(path, tree, background=True).result()
+
+
+def _save_in_a_group(path: Path, tree: Any) -> None:
+    (group,) = thread_ranks.groups_of(1)
+    holdfast.save(path, tree, group=group)
+
+
+def _save_with_orbax(path: Path, tree: Any) -> None:
+    holdfast.orbax.StandardCheckpointer().save(path, tree)
+
+
+def _check_replicas(path: Path, tree: Any) -> None:
+    holdfast.check_replicas(tree)
+
+
+def _fingerprint(path: Path, tree: Any) -> None:
+    holdfast.fingerprint(tree)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        _save_plainly,
+        _save_in_background,
+        _save_in_a_group,
+        _save_with_orbax,
+        _check_replicas,
+        _fingerprint,
+    ],
+)
+def test_no_call_leaves_a_host_copy_in_an_array(
+    mesh: Any, tmp_path: Path, call: Any
+) -> None:
+    tree = {
+        "sharded": put(mesh, values(), "data", "model"),
+        "replicated": put(mesh, values()),
+        "single": jnp.asarray(values()),
+    }
+    for array in tree.values():
+        assert array._npy_value is None, "the attribute that jax caches in"
+
+    call(tmp_path / "7", tree)
+
+    for name, array in tree.items():
+        assert array._npy_value is None, name
+        for shard in array.addressable_shards:
+            assert shard.data._npy_value is None, name

@@ -71,6 +71,29 @@ class DeviceLeaves : public ::testing::Test {
     return Tree::DeferredArray(dtype, shape, *std::move(reader));
   }
 
+  // Adds one array in three shards to both trees; in `device`, two of them are
+  // on the device.
+  void AddShards(Tree& host, Tree& device) {
+    const auto traits = std::make_shared<const ArrayTraits>();
+    std::vector<ArrayShard> here;
+    std::vector<ArrayShard> there;
+    const int64_t starts[] = {0, 37, 90, 120};
+    for (uint32_t i = 0; i < 3; ++i) {
+      const Shape origin{starts[i], 0};
+      const Array part =
+          RandomArray(DType::kInt16, {starts[i + 1] - starts[i], 61}, 100 + i);
+      here.push_back({origin, part});
+      there.push_back({origin, part});
+      if (i == 1) continue;
+      const auto memory =
+          std::make_shared<const Tree>(OnDevice(part, kArrangements[i]));
+      there.back().array = Array::Outline(part.dtype(), part.shape());
+      there.back().reader = {memory, memory->reader()};
+    }
+    host.Add("shards", Tree::ShardedArray({120, 61}, here, traits));
+    device.Add("shards", Tree::ShardedArray({120, 61}, there, traits));
+  }
+
   // Fills two trees with the same values, in host memory and on the device.
   void MakeTrees(Tree& host, Tree& device) {
     host = Tree::Dict();
@@ -90,6 +113,7 @@ class DeviceLeaves : public ::testing::Test {
       add("big" + std::to_string(static_cast<int>(arrangement)),
           RandomArray(DType::kFloat32, {160, 77}, seed++), arrangement);
     }
+    AddShards(host, device);
     host.Add("step", Tree(7));
     device.Add("step", Tree(7));
   }

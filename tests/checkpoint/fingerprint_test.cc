@@ -19,6 +19,7 @@
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/merge.h"
 #include "tools/recipe/recipe_checkpoint.h"
+#include "twins/host_reader.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -26,18 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-class FromMemory final : public ArrayReader {
- public:
-  explicit FromMemory(Array array) : array_(std::move(array)) {}
-  Status Read(const Shape& origin, const ArrayView& target) const override {
-    CopyStrided(Subview(array_.view(), {origin, target.shape}), target);
-    return Status();
-  }
-
- private:
-  const Array array_;
-};
 
 std::unique_ptr<Checkpoint> OpenWithFingerprints(const std::string& path) {
   OpenOptions options;
@@ -139,7 +128,7 @@ TEST_F(Fingerprints, AreThoseOfTheElementsInEveryLayout) {
 
 TEST_F(Fingerprints, OfCastsAndOfWhatGoesInPieces) {
   const Array whole = RandomArray(DType::kFloat32, {700, 1000}, 1);
-  const auto reader = std::make_shared<FromMemory>(whole);
+  const auto reader = std::make_shared<HostReader>(whole);
   const Array columns = RandomArray(DType::kInt4, {1000, 3000}, 2);
   ConstArrayView turned = columns.view();
   std::swap(turned.shape[0], turned.shape[1]);
@@ -178,7 +167,7 @@ Tree PartOfRank(int64_t rank, const Array& w) {
   traits->write_shape = {rows, w.shape()[1]};
   return Tree::Dict(
       {{"deferred", Tree::DeferredArray(w.dtype(), w.shape(),
-                                        std::make_shared<FromMemory>(w))},
+                                        std::make_shared<HostReader>(w))},
        {"step", Tree(7)},
        {"w",
         Tree::ShardedArray(w.shape(), {{{rank * rows, 0}, half}}, traits)}});

@@ -14,6 +14,7 @@
 #include "ground/tensor/copy.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
+#include "twins/host_reader.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -212,14 +213,14 @@ TEST_P(ManyRanks, RefuseChunksThatNobodyOrTwoWrote) {
     return tree;
   };
   const Array half = RandomArray(DType::kUint8, {3}, 9);
-  ExpectAllFail(
-      SaveTrees([&](int64_t rank) {
-        return rank == 0 ? with_few(rank, {{{3}, half}}) : with_few(rank, {});
-      }),
-      StatusCode::kFailedPrecondition,
-      HasSubstr("array few: no process wrote chunk \"few/" +
-                std::string(GetParam().zarr_format == 3 ? "c/" : "") +
-                "0\" (got 1 chunks, want 2)"));
+  ExpectAllFail(SaveTrees([&](int64_t rank) {
+                  return rank == 0 ? with_few(rank, {{{3}, half}})
+                                   : with_few(rank, {});
+                }),
+                StatusCode::kFailedPrecondition,
+                HasSubstr("array few: no process wrote chunk \"few/" +
+                          std::string(GetParam().zarr_format == 3 ? "c/" : "") +
+                          "0\" (got 1 chunks, want 2)"));
   const auto twice = SaveTrees([&](int64_t rank) {
     return rank == 0   ? with_few(rank, {{{0}, half}, {{3}, half}})
            : rank == 1 ? with_few(rank, {{{3}, half}})
@@ -296,26 +297,12 @@ TEST_P(ManyRanks, NameTheRankThatNeverCame) {
 }
 
 TEST_P(ManyRanks, ShareDeferredArrays) {
-  class Reader : public ArrayReader {
-   public:
-    explicit Reader(Array array) : array_(std::move(array)) {}
-    Status Read(const Shape& origin, const ArrayView& target) const override {
-      const Box box{origin, target.shape};
-      read_count += ElementCount(box.shape);
-      CopyStrided(Subview(array_.view(), box), target);
-      return Status();
-    }
-    mutable std::atomic<int64_t> read_count{0};
-
-   private:
-    const Array array_;
-  };
   const Array big = RandomArray(DType::kFloat32, {64, 32}, 1);
   const Array small = RandomArray(DType::kInt16, {3}, 2);
   std::vector<int64_t> counts(rank_count());
   ExpectAllOk(OnAllRanks(rank_count(), [&](ProcessGroup& group) {
-    const auto big_reader = std::make_shared<Reader>(big);
-    const auto small_reader = std::make_shared<Reader>(small);
+    const auto big_reader = std::make_shared<HostReader>(big);
+    const auto small_reader = std::make_shared<HostReader>(small);
     SaveOptions options = Options(group);
     options.chunk_bytes_target = 512;
     options.save_args["cast"].dtype = DType::kFloat64;
@@ -323,7 +310,7 @@ TEST_P(ManyRanks, ShareDeferredArrays) {
         {{"big", Tree::DeferredArray(DType::kFloat32, {64, 32}, big_reader)},
          {"cast", Tree::DeferredArray(DType::kInt16, {3}, small_reader)}});
     const Status status = Save(path_, tree, options).status();
-    counts[group.rank()] = big_reader->read_count;
+    counts[group.rank()] = big_reader->read_count();
     return status;
   }));
   const auto loaded = Load(path_);

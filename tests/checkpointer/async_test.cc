@@ -7,6 +7,7 @@
 #include "checkpointer/handlers_for_test.h"
 #include "ground/tensor/box.h"
 #include "ground/tensor/copy.h"
+#include "twins/host_reader.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -291,17 +292,8 @@ TEST_F(AsyncTest, TheDestructorWaits) {
 // Elements that are read from a device may change once Save has returned, as
 // those in host memory may.
 TEST_F(AsyncTest, ALiveArrayMayChangeOnceSaveHasReturned) {
-  class Reader : public ArrayReader {
-   public:
-    explicit Reader(Array array) : array_(std::move(array)) {}
-    Status Read(const Shape& origin, const ArrayView& target) const override {
-      CopyStrided(Subview(array_.view(), {origin, target.shape}), target);
-      return Status();
-    }
-    bool is_live() const override { return true; }
-    Array array_;
-  };
-  const auto reader = std::make_shared<Reader>(FloatArray({101, 31}, 0));
+  const auto reader =
+      std::make_shared<HostReader>(FloatArray({101, 31}, 0), /*is_live=*/true);
   const Tree before(FloatArray({101, 31}, 0));
   auto checkpointer =
       Taken(AsyncCheckpointer::Make(Taken(MakePyTreeHandler())));
@@ -309,11 +301,36 @@ TEST_F(AsyncTest, ALiveArrayMayChangeOnceSaveHasReturned) {
       {{"w", Tree::DeferredArray(DType::kFloat32, {101, 31}, reader)}}));
   ASSERT_TRUE(checkpointer->Save(path_, save).ok());
   const float changed = 7;
-  FillStrided(reader->array_.mutable_view(),
+  FillStrided(reader->array().mutable_view(),
               reinterpret_cast<const char*>(&changed));
   ASSERT_TRUE(checkpointer->WaitUntilFinished().ok());
   const auto loaded = Taken(Load(path_));
   EXPECT_TRUE(*loaded.tree.Find("w") == before);
+}
+
+TEST_F(AsyncTest, ALiveShardMayChangeOnceSaveHasReturned) {
+  const auto live = std::make_shared<HostReader>(FloatArray({40, 31}, 0),
+                                                 /*is_live=*/true);
+  const auto still = FloatArray({61, 31}, 5);
+  const Tree before =
+      Tree::ShardedArray(DType::kFloat32, {101, 31},
+                         {{{0, 0}, FloatArray({40, 31}, 0)}, {{40, 0}, still}},
+                         {}, ArrayKind::kNumpy);
+  auto checkpointer =
+      Taken(AsyncCheckpointer::Make(Taken(MakePyTreeHandler())));
+  PyTreeSave save(Tree::Dict(
+      {{"w", Tree::ShardedArray(
+                 {101, 31},
+                 {{{0, 0}, Array::Outline(DType::kFloat32, {40, 31}), live},
+                  {{40, 0}, still}},
+                 {})}}));
+  ASSERT_TRUE(checkpointer->Save(path_, save).ok());
+  const float changed = 7;
+  FillStrided(live->array().mutable_view(),
+              reinterpret_cast<const char*>(&changed));
+  ASSERT_TRUE(checkpointer->WaitUntilFinished().ok());
+  const Tree loaded = Taken(Load(path_)).tree;
+  EXPECT_TRUE(Tree(loaded.Find("w")->array()) == before);
 }
 
 TEST_F(AsyncTest, AClosedCheckpointerRefuses) {

@@ -10,7 +10,6 @@
 #include <random>
 
 #include "ground/base/status_macros.h"
-#include "ground/tensor/copy.h"
 #include "orbax/handlers/param_reader.h"
 #include "scale/virtual_ranks.h"
 #include "stores/storage/memory_store.h"
@@ -130,18 +129,6 @@ Array DrawArray(const Shape& shape, Draw& draw) {
   return Array::FromBytes(dtype, shape, bytes.data());
 }
 
-class WholeReader final : public ArrayReader {
- public:
-  explicit WholeReader(Array whole) : whole_(std::move(whole)) {}
-  Status Read(const Shape& origin, const ArrayView& target) const override {
-    ConvertStrided(Subview(whole_.view(), {origin, target.shape}), target);
-    return Status();
-  }
-
- private:
-  const Array whole_;
-};
-
 // An array and how it is saved.
 struct Subject {
   enum class Kind { kSpread, kWhole, kDeferred };
@@ -204,7 +191,7 @@ Result<Tree> TreeOfRank(const std::vector<Subject>& subjects,
     if (subject.kind == Subject::Kind::kDeferred) {
       tree.Add(subject.name, Tree::DeferredArray(
                                  subject.whole.dtype(), subject.whole.shape(),
-                                 std::make_shared<WholeReader>(subject.whole)));
+                                 std::make_shared<HostReader>(subject.whole)));
       continue;
     }
     HF_ASSIGN_OR_RETURN(SpreadLeaves leaves,

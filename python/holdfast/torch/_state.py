@@ -11,7 +11,15 @@ from typing import Any, Literal, overload
 import numpy as np
 import torch
 
-from holdfast import _api, _dtensor, _dtypes, _engine, _torch_arrays, errors
+from holdfast import (
+    _api,
+    _dtensor,
+    _dtypes,
+    _engine,
+    _target,
+    _torch_arrays,
+    errors,
+)
 from holdfast._api import MapArgument
 from holdfast._future import Future
 from holdfast._process_group import GroupArgument
@@ -34,7 +42,7 @@ PathLike = str | os.PathLike[str]
 Path = tuple[Any, ...]
 
 # The target for a Python object; its tensors become torch tensors.
-_AN_OBJECT = torch.empty(0, device="meta")
+_AN_OBJECT = _torch_arrays.an_object()
 
 
 @overload
@@ -221,21 +229,26 @@ def load(
     path: PathLike,
     *,
     keys: Sequence[str] | str | None = None,
+    device: Any = None,
     mmap: MapArgument = False,
     verify: bool | None = None,
     step: int | None = None,
     item: str | None = None,
 ) -> Any:
-    """Loads the tree of a checkpoint with torch tensors on the CPU.
+    """Loads the tree of a checkpoint with torch tensors, on the CPU or on
+    `device`.
 
     This is `holdfast.load(path, arrays="torch")`, for any format, with its
     arguments and errors. `model.load_state_dict(load(path, mmap=True),
-    assign=True)` serves a model from the page cache.
+    assign=True)` serves a model from the page cache, and
+    `model.load_state_dict(load(path, device="cuda:0"), assign=True)` from a
+    GPU.
     """
     return _api.load(
         path,
         keys=keys,
         arrays="torch",
+        device=device,
         mmap=mmap,
         verify=verify,
         step=step,
@@ -610,27 +623,7 @@ class _Planner:
 
     def _like(self, stored: Any) -> Any:
         """Returns a target that accepts the stored value."""
-        if isinstance(stored, dict):
-            return {key: self._like(child) for key, child in stored.items()}
-        if isinstance(stored, list):
-            return [self._like(child) for child in stored]
-        if type(stored) is not int:
-            return stored  # None, (), ...
-        info = self._leaves[stored]
-        if info.kind == "object":
-            return _AN_OBJECT
-        if info.kind in ("string", "bytes", "json"):
-            return ""
-        if info.kind == "scalar":
-            kind = _dtypes.numpy_dtype(info.dtype or "", info.name).kind
-            return {"b": False, "c": 0j}.get(kind, 0 if kind in "iu" else 0.0)
-        dtype = getattr(torch, info.dtype or "", None)
-        if isinstance(dtype, torch.dtype):
-            return torch.empty(info.shape, dtype=dtype, device="meta")
-        if info.dtype is None:
-            return 0  # the read fails and gives the reason
-        element = np.empty((), _dtypes.numpy_dtype(info.dtype, info.name))
-        return np.broadcast_to(element, info.shape)
+        return _target.like(self._leaves, stored, _target_of_array, _AN_OBJECT)
 
     def _names(self, stored: Any, path: Path) -> Iterator[str]:
         children = list(_items(stored))
@@ -638,6 +631,14 @@ class _Planner:
             yield joined(path)
         for key, child in children:
             yield from self._names(child, (*path, key))
+
+
+def _target_of_array(info: _engine.LeafInfo) -> Any:
+    dtype = getattr(torch, info.dtype or "", None)
+    if isinstance(dtype, torch.dtype):
+        return torch.empty(info.shape, dtype=dtype, device="meta")
+    element = np.empty((), _dtypes.numpy_dtype(info.dtype or "", info.name))
+    return np.broadcast_to(element, info.shape)
 
 
 def _items(stored: Any) -> Iterator[tuple[Any, Any]]:

@@ -9,6 +9,7 @@
 
 #include "engine/format/aggregate.h"
 #include "engine/format/golden_for_test.h"
+#include "twins/host_reader.h"
 
 namespace holdfast {
 namespace {
@@ -63,8 +64,12 @@ TEST(SerializeAggregate, PutsShardsTogether) {
       {{{0, 0}, Array::FromBytes(DType::kInt16, {2, 1}, left)},
        {{0, 1}, Array::FromBytes(DType::kInt16, {2, 1}, right)}},
       nullptr);
-  EXPECT_EQ(RoundTrip(sharded),
-            Tree(Array::FromBytes(DType::kInt16, {2, 2}, whole)));
+  const Tree want(Array::FromBytes(DType::kInt16, {2, 2}, whole));
+  EXPECT_EQ(RoundTrip(sharded), want);
+  std::vector<ArrayShard> shards = sharded.shards();
+  shards[1].reader = std::make_shared<HostReader>(shards[1].array);
+  shards[1].array = Array::Outline(DType::kInt16, {2, 1});
+  EXPECT_EQ(RoundTrip(Tree::ShardedArray({2, 2}, shards, nullptr)), want);
 }
 
 TEST(SerializeAggregate, NamesALeafThatHasNoForm) {

@@ -166,8 +166,7 @@ bool ArraySource::FindsChunksPacked(const ChunkGrid& grid) const {
   };
   if (shards_ == nullptr) return is_packed(whole_);
   return std::all_of(
-      shards_->begin(), shards_->end(),
-      [&](const ArrayShard& shard) {
+      shards_->begin(), shards_->end(), [&](const ArrayShard& shard) {
         return shard.reader != nullptr || is_packed(shard.array.view());
       });
 }

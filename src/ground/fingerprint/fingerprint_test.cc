@@ -9,6 +9,7 @@
 
 #include "ground/tensor/box.h"
 #include "ground/tensor/copy.h"
+#include "twins/host_reader.h"
 
 namespace holdfast {
 namespace {
@@ -257,6 +258,13 @@ TEST(FingerprintsOf, AreThoseOfEachLeafHoweverItIsCut) {
                                {},
                                {}})}};
   EXPECT_EQ(*found, wanted);
+  shards[0].reader = std::make_shared<HostReader>(shards[0].array);
+  EXPECT_EQ(FingerprintsOf(Tree::ShardedArray({3, 4}, shards, nullptr))
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument)
+      << "a shard that is not in host memory";
+  shards[0].reader = nullptr;
   shards.pop_back();
   const Status status =
       FingerprintsOf(Tree::ShardedArray({3, 4}, shards, nullptr)).status();

@@ -76,11 +76,11 @@ bool SameParts(const Tree& a, const Tree& b) {
   int64_t compared = 0;
   for (const ArrayShard& part : a_parts) {
     bool same = true;
-    b_index.ForEachOverlap(
-        {part.origin, part.array.shape()}, [&](size_t i, const Box& common) {
-          compared += ElementCount(common.shape);
-          same = same && SameAt(part, b_parts[i], common);
-        });
+    b_index.ForEachOverlap({part.origin, part.array.shape()},
+                           [&](size_t i, const Box& common) {
+                             compared += ElementCount(common.shape);
+                             same = same && SameAt(part, b_parts[i], common);
+                           });
     if (!same) return false;
   }
   const auto held = [](const std::vector<ArrayShard>& parts) {

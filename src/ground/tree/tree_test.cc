@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "twins/host_reader.h"
+
 namespace holdfast {
 namespace {
 
@@ -95,6 +97,22 @@ TEST(Tree, AShardedArrayIsWhatItsShardsHold) {
   EXPECT_FALSE(uneven == Tree::JaxArray(Floats({1, 2, 9, 4})));
   EXPECT_FALSE(halves == Tree(Floats({1, 2, 3, 4}))) << "kind";
   EXPECT_FALSE(halves == sharded({{{0}, Floats({1, 2})}})) << "a gap";
+}
+
+TEST(Tree, AShardWithAReaderEqualsOnlyOneWithThatReader) {
+  const auto traits = std::make_shared<const ArrayTraits>();
+  const auto with = [&](std::shared_ptr<const ArrayReader> reader) {
+    return Tree::ShardedArray(
+        {4},
+        {{{0}, Floats({1, 2})},
+         {{2}, Array::Outline(DType::kFloat32, {2}), std::move(reader)}},
+        traits);
+  };
+  const auto reader = std::make_shared<HostReader>(Floats({3, 4}));
+  EXPECT_TRUE(with(reader) == with(reader));
+  EXPECT_FALSE(with(reader) ==
+               with(std::make_shared<HostReader>(Floats({3, 4}))));
+  EXPECT_FALSE(with(reader) == Tree::JaxArray(Floats({1, 2, 3, 4})));
 }
 
 TEST(Tree, EqualityLooksAtTraits) {
