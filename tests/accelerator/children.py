@@ -8,6 +8,7 @@ is started, and may take its time before that to import what it needs.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -102,6 +103,7 @@ class Child:
 def serve(answer: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
     """Answers requests until stdin ends. What `answer` and libraries print goes
     to stderr."""
+    _end_with_parent()
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -112,6 +114,12 @@ def serve(answer: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
     say({"ready": True})
     for line in sys.stdin:
         say(answer(json.loads(line)))
+
+
+def _end_with_parent() -> None:
+    """Asks Linux to kill this process when its parent's thread ends."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:

@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 DTYPES = (
     "float32 bfloat16 float16 int8 int16 int32 uint8 uint16 uint32 bool"
-    " complex64 float8_e4m3fn float8_e5m2 int4 uint4"
+    " complex64 float8_e4m3fn float8_e5m2 int4"
 ).split()
 MODES: tuple[Any, ...] = ("auto", "device", "host")
 
@@ -261,7 +261,6 @@ def drop_in_and_orbax(ctx: Context) -> None:
     else:
         packages.append(real)
         tree.pop("int4")
-        tree.pop("uint4")
     for writer in packages:
         path = ctx.scratch / writer.__name__
         writer.PyTreeCheckpointer().save(path, tree)
