@@ -46,6 +46,10 @@ namespace holdfast HOLDFAST_EXPORT {
 
 struct SaveResult {
   Stats stats;
+  // Messages for the user: that the step holds exactly the tensors of the step
+  // before, so that the program may be saving a copy that it no longer updates.
+  // In a group, only rank 0 has them.
+  std::vector<std::string> notes;
 };
 
 // Writes `tree` as a new checkpoint at `path`, which may be relative.
@@ -321,4 +325,4 @@ struct StepInfo {
 Result<std::vector<StepInfo>> ListSteps(const std::string& root,
                                         CommitMode mode = CommitMode::kAuto);
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

@@ -45,6 +45,8 @@ struct DeltaResult {
   // For a step that SaveInChain stored in full (order 0) although that was not
   // due, the problem with the base. Otherwise empty.
   std::string why_whole;
+  // As SaveResult::notes; empty for an item, which another call commits.
+  std::vector<std::string> notes;
 };
 
 // Writes `tree` at `path` as the difference from the step at `base`: a
@@ -141,4 +143,4 @@ class Follower {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

@@ -135,7 +135,8 @@ enum class CommitMode : uint8_t {
   kMarkerFile,
 };
 
-class AlsoFormat;  // internal
+class AlsoFormat;    // internal
+struct FloatArrays;  // internal
 
 // Returns a value for SaveOptions::also that stores the arrays in safetensors
 // files of at most shard_bytes_max bytes, with an index if there are several
@@ -185,6 +186,9 @@ struct SaveOptions {
   // For internal use: the members that holdfast keeps for itself in this item's
   // custom metadata.
   std::string item_documents;
+  // For internal use: the floating-point arrays that the item stands for, if it
+  // stores others. Borrowed.
+  const std::optional<FloatArrays>* floats = nullptr;
   // The JSON text for `value_metadata_tree` in `_METADATA`, which records rich
   // types; or empty. If it is not empty, empty named tuples are recorded as
   // named tuples.
@@ -288,4 +292,4 @@ struct LoadOptions {
   std::vector<std::string> names;
 };
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

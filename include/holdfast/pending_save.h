@@ -105,6 +105,8 @@ class PendingSave {
   // called once. FailedPrecondition after a SaveItem or WriteFile that failed
   // halfway.
   virtual Status Commit(const RootRecord& root) = 0;
+  // Returns SaveResult::notes, after Commit.
+  virtual const std::vector<std::string>& notes() const = 0;
 };
 
 // Writes a pytree item into `directory`, without markers and without atomicity,
@@ -172,4 +174,4 @@ struct FinishItemOptions {
 Status FinishItem(const std::string& directory,
                   const FinishItemOptions& options);
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _dtypes, errors
+from holdfast import errors
 from holdfast._lazy import importing
 
 __all__ = ["Converter", "converter", "with_arrays"]

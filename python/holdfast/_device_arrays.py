@@ -72,19 +72,18 @@ def of_tensor(tensor: Any, name: str = "") -> _engine.DeviceArray:
         import torch
 
     kind = _torch_arrays.dtype_name(tensor)
-    try:
-        dtype = _dtypes.numpy_dtype(kind, name)
-    except TypeError as error:
-        raise _torch_arrays.unsupported(kind, name) from error
     itemsize = tensor.element_size()
-    return _engine.DeviceArray(
-        tuple(tensor.shape),
-        dtype,
-        tensor.data_ptr(),
-        strides=[stride * itemsize for stride in tensor.stride()],
-        stream=torch.cuda.current_stream(tensor.device).cuda_stream,
-        owner=tensor,
-    )
+    try:
+        return _engine.DeviceArray(
+            tuple(tensor.shape),
+            _dtypes.numpy_dtype(kind, name),
+            tensor.data_ptr(),
+            strides=[stride * itemsize for stride in tensor.stride()],
+            stream=torch.cuda.current_stream(tensor.device).cuda_stream,
+            owner=tensor,
+        )
+    except (TypeError, errors.InvalidArgumentError) as error:
+        raise _torch_arrays.unsupported(kind, name) from error
 
 
 def of_jax(array: Any) -> _engine.DeviceArray | None:
@@ -209,14 +208,17 @@ def of_interface(
         return np.empty(shape, dtype)
     address, _ = interface["data"]
     stream = interface.get("stream")
-    return _engine.DeviceArray(
-        shape,
-        dtype,
-        address,
-        strides=interface.get("strides"),
-        stream=0 if stream in (None, _LEGACY_STREAM) else stream,
-        owner=value,
-    )
+    try:
+        return _engine.DeviceArray(
+            shape,
+            dtype,
+            address,
+            strides=interface.get("strides"),
+            stream=0 if stream in (None, _LEGACY_STREAM) else stream,
+            owner=value,
+        )
+    except errors.InvalidArgumentError as error:
+        raise errors.InvalidArgumentError(f"leaf {name!r}: {error}") from error
 
 
 def _dtype_of(value: Any, typestr: str) -> np.dtype[Any]:
@@ -224,5 +226,6 @@ def _dtype_of(value: Any, typestr: str) -> np.dtype[Any]:
     which the interface calls void."""
     dtype = np.dtype(typestr)
     own = getattr(value, "dtype", None)
-    is_void = dtype.kind == "V" and isinstance(own, np.dtype)
-    return own if is_void else dtype
+    if dtype.kind == "V" and isinstance(own, np.dtype):
+        return own
+    return dtype

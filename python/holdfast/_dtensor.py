@@ -12,7 +12,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
-Local = TypeVar("Local", NumpyArray, DeviceArray)
 # Elements [start, stop) along one axis.
 Run = tuple[int, int]
 # How one mesh axis cuts a tensor's axis: the number of shards, and the split
@@ -63,8 +62,9 @@ class Part:
     shape: tuple[int, ...]
     local_origin: tuple[int, ...]
 
-    def of(self, local: Local) -> Local:
-        """Returns a view of the box's elements in `local`."""
+    def of(self, local: Any) -> Any:
+        """Returns a view of the box's elements in `local`, a numpy array or a
+        DeviceArray."""
         if isinstance(local, DeviceArray):
             return local.part(self.local_origin, self.shape)
         return local[

@@ -618,7 +618,9 @@ class Checkpoint:
     # target).
     def read_into(
         self,
-        requests: Sequence[tuple[int, Sequence[int], npt.NDArray[Any]]],
+        requests: Sequence[
+            tuple[int, Sequence[int], npt.NDArray[Any] | DeviceArray]
+        ],
         *,
         thread_count: int = 0,
         in_flight_bytes_max: int = 256 << 20,

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from holdfast import _device_arrays, _engine, errors
-from holdfast._buffers import Buffer, DeviceBuffer
+from holdfast._buffers import Buffer, DeviceBuffer, Request
 from holdfast._pytree import joined
 
 __all__ = [
@@ -449,9 +449,9 @@ def _box(index: Index, shape: Sequence[int]) -> Box:
 class Placement:
     """Host buffers for one array to restore, and its sharding.
 
-    Fill each of `buffers` with the box that starts at its key, pass the
-    placement to `put_all` together with the tree's other placements, then call
-    `finish`.
+    Read its `requests`, or fill each of `buffers` with the box that starts at
+    its key. Then pass the placement to `put_all` together with the tree's other
+    placements, and call `finish`.
     """
 
     shape: tuple[int, ...]
@@ -492,20 +492,38 @@ class Placement:
         array."""
         return len(self.sharding.device_set) == 1 and len(self.boxes) == 1
 
-    def device_buffers(self) -> list[DeviceBuffer] | None:
-        """Returns buffers in the memory of the devices, one for each device's
-        box, which become the parts; None if the engine cannot write there."""
-        if not self.goes_with_others() or 0 in self.shape:
-            return None
-        canonical = jax.dtypes.canonicalize_dtype(self.dtype)
-        if canonical != self.dtype or not all(
-            _device_arrays.can_fill(device, self.dtype) for device in self.boxes
-        ):
-            return None
+    def requests(self, leaf: int, *, takes_devices: bool) -> list[Request]:
+        """Returns what to read of a leaf that has the array's shape.
+
+        With `takes_devices`, each device's box is read into the memory of the
+        device, if the engine can write there, and no buffer is used.
+        """
+        if takes_devices and self._is_on_cuda():
+            return [
+                (
+                    leaf,
+                    DeviceBuffer(
+                        box[0], functools.partial(self._new_part, device, box)
+                    ),
+                )
+                for device, box in self.boxes.items()
+            ]
         return [
-            DeviceBuffer(box[0], functools.partial(self._new_part, device, box))
-            for device, box in self.boxes.items()
+            (leaf, buffer)
+            for box, buffer in self.buffers.items()
+            if math.prod(box[1]) > 0
         ]
+
+    def _is_on_cuda(self) -> bool:
+        return (
+            self.goes_with_others()
+            and 0 not in self.shape
+            and jax.dtypes.canonicalize_dtype(self.dtype) == self.dtype
+            and all(
+                _device_arrays.can_fill(device, self.dtype)
+                for device in self.boxes
+            )
+        )
 
     def _new_part(self, device: Any, box: Box) -> _engine.DeviceArray:
         part = jax.numpy.empty(box[1], self.dtype, device=device)
@@ -513,8 +531,7 @@ class Placement:
         return _device_arrays.to_fill(part)
 
     def finish(self) -> jax.Array:
-        """Returns the array. REQUIRES: `put_all`, or that `device_buffers` were
-        filled."""
+        """Returns the array. REQUIRES: `put_all`, after the read."""
         array = self._data()
         if self.prng_impl is None:
             return array

@@ -162,9 +162,9 @@ def match(
 ) -> Restored:
     """Plans the read of `target`.
 
-    With `takes_devices`, the requests may have DeviceBuffers. Raises InvalidArgumentError, naming all differences, if the target has a
-    different structure, or if leaves have a different shape or (when strict)
-    dtype.
+    With `takes_devices`, the requests may have DeviceBuffers. Raises
+    InvalidArgumentError, naming all differences, if the target has a different
+    structure, or if leaves have a different shape or (when strict) dtype.
     """
     restored, mismatch = _matched(
         checkpoint, target, strict, keys, takes_devices

@@ -7,7 +7,6 @@ sharding, typed PRNG keys, torch tensors and this process's part of DTensors.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -381,19 +380,8 @@ class LeafPlanner:
         )
 
     def _placed(self, placement: Any, leaf: int) -> Slot:
-        there = placement.device_buffers() if self._takes_devices else None
-        if there is not None:
-            return Slot(
-                [(leaf, buffer) for buffer in there],
-                placement.finish,
-                placement,
-            )
         return Slot(
-            [
-                (leaf, buffer)
-                for box, buffer in placement.buffers.items()
-                if math.prod(box[1]) > 0
-            ],
+            placement.requests(leaf, takes_devices=self._takes_devices),
             placement.finish,
             placement,
         )

@@ -24,6 +24,7 @@ __all__ = [
     "PermissionDeniedError",
     "ResourceExhaustedError",
     "UnavailableError",
+    "UnchangedWarning",
     "UnimplementedError",
 ]
 
@@ -34,6 +35,10 @@ class HoldfastError(Exception):
 
 class HoldfastWarning(UserWarning):
     """The result seems to be correct, but read the warning."""
+
+
+class UnchangedWarning(HoldfastWarning):
+    """A step holds exactly the tensors of the step before it."""
 
 
 class InvalidArgumentError(HoldfastError, ValueError):

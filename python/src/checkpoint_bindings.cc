@@ -15,9 +15,11 @@
 #include "arguments.h"
 #include "bindings.h"
 #include "blocking.h"
+#include "device_arrays.h"
 #include "errors.h"
 #include "group.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/device.h"
 #include "holdfast/mapped_tensor.h"
 #include "holdfast/orbax/open_spec.h"
 #include "holdfast/pytree_metadata.h"
@@ -231,23 +233,51 @@ nb::list BindingMap(const PythonCheckpoint& self,
   return mapped;
 }
 
+// Returns the counts and seconds of two reads, one after the other.
+Stats SumOf(const Stats& first, const Stats& second) {
+  Stats sum = first;
+  sum.plan_seconds += second.plan_seconds;
+  sum.transfer_seconds += second.transfer_seconds;
+  sum.total_seconds += second.total_seconds;
+  sum.decoded_bytes += second.decoded_bytes;
+  sum.stored_bytes += second.stored_bytes;
+  sum.chunk_count += second.chunk_count;
+  sum.fingerprint_count += second.fingerprint_count;
+  sum.in_flight_bytes_peak =
+      std::max(first.in_flight_bytes_peak, second.in_flight_bytes_peak);
+  return sum;
+}
+
 Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
                int thread_count, uint64_t in_flight_bytes_max,
                nb::handle progress) {
   std::vector<ReadRequest> reads;
+  std::vector<DeviceReadRequest> device_reads;
   std::vector<nb::object> targets;  // keeps the arrays alive
   for (const nb::handle request : nb::borrow<nb::iterable>(requests)) {
     const auto leaf = nb::cast<size_t>(request[0]);
     const nb::object target = request[2];
     self.Leaf(leaf);
-    reads.push_back({leaf, ShapeOf(nb::object(request[1]), "origin"),
-                     WritableViewOf(target)});
+    Shape origin = ShapeOf(nb::object(request[1]), "origin");
+    if (nb::isinstance<DeviceArrayObject>(target)) {
+      device_reads.push_back(
+          {leaf, std::move(origin),
+           TargetOf(nb::cast<const DeviceArrayObject&>(target))});
+    } else {
+      reads.push_back({leaf, std::move(origin), WritableViewOf(target)});
+    }
     targets.push_back(target);
   }
-  return RunForResult<Stats>(RunOf(thread_count, in_flight_bytes_max), progress,
-                             [&](const RunOptions& run) {
-                               return self.checkpoint->ReadInto(reads, run);
-                             });
+  return RunForResult<Stats>(
+      RunOf(thread_count, in_flight_bytes_max), progress,
+      [&](const RunOptions& run) -> Result<Stats> {
+        Result<Stats> read = self.checkpoint->ReadInto(reads, run);
+        if (device_reads.empty() || !read.ok()) return read;
+        const Result<Stats> device_read =
+            ReadIntoDevices(*self.checkpoint, device_reads, run);
+        if (!device_read.ok()) return device_read;
+        return SumOf(*read, *device_read);
+      });
 }
 
 // `request` is (leaf, origin, shape, dtype). The dtype is a numpy dtype, or

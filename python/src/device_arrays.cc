@@ -146,6 +146,13 @@ DeviceArrayObject PartOf(const DeviceArrayObject& array, nb::handle origin,
 
 }  // namespace
 
+DeviceArray TargetOf(const DeviceArrayObject& array) {
+  if (!nb::isinstance<nb::int_>(array.address)) {
+    ThrowValueError("DeviceArray: want an address to read to, got a function");
+  }
+  return DescriptionOf(array, nb::cast<uint64_t>(array.address));
+}
+
 std::shared_ptr<const ArrayReader> ReaderOf(const DeviceArrayObject& array) {
   const bool is_known = nb::isinstance<nb::int_>(array.address);
   if (!is_known || !array.check.is_none()) {

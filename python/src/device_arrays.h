@@ -31,6 +31,10 @@ struct DeviceArrayObject {
   nanobind::object check;  // a function, or None
 };
 
+// Returns the memory for elements that are read from a checkpoint.
+// InvalidArgument if its address is a function.
+DeviceArray TargetOf(const DeviceArrayObject& array);
+
 // Returns a reader of the array's elements. REQUIRES: it has elements.
 std::shared_ptr<const ArrayReader> ReaderOf(const DeviceArrayObject& array);
 

@@ -30,17 +30,33 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
+// Warns about what a save has noticed. Its checkpoint exists already.
+void WarnOf(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    const std::string text =
+        note +
+        ". If they are frozen on purpose, ignore the warning: "
+        "warnings.simplefilter(\"ignore\", holdfast.errors.UnchangedWarning)";
+    const nb::object type =
+        nb::module_::import_("holdfast.errors").attr("UnchangedWarning");
+    if (PyErr_WarnEx(type.ptr(), text.c_str(), 1) != 0) {
+      throw nb::python_error();
+    }
+  }
+}
+
 // Runs `call` with these options, and returns the save's Stats.
 template <typename Call>
 Stats RunSave(SaveOptions options, nb::handle progress, const Call& call,
               Group* group = nullptr) {
   options.group = ProcessGroupOf(group);
-  return RunInGroup<SaveResult>(group, options.run, progress,
-                                [&](const RunOptions& run) {
-                                  options.run = run;
-                                  return call(options);
-                                })
-      .stats;
+  const auto saved = RunInGroup<SaveResult>(group, options.run, progress,
+                                            [&](const RunOptions& run) {
+                                              options.run = run;
+                                              return call(options);
+                                            });
+  WarnOf(saved.notes);
+  return saved.stats;
 }
 
 // PendingSave with the guard that its contract requires. In a forked child it
@@ -90,14 +106,17 @@ class GuardedPendingSave {
   }
 
   void Commit(const RootRecord& root) {
+    std::vector<std::string> notes;
     RunBlocking({}, nb::none(), [&](const RunOptions&) {
       LeaveToParent();
       const std::lock_guard lock(mutex_);
       if (!pending_) return Ended();
       Status status = pending_->Commit(root);
+      notes = pending_->notes();
       pending_.reset();
       return status;
     });
+    WarnOf(notes);
   }
 
   void Discard() {
@@ -206,7 +225,7 @@ Result<SaveResult> OfDelta(const Result<DeltaResult>& saved,
                            std::string& why_whole) {
   if (!saved.ok()) return saved.status();
   why_whole = saved->why_whole;
-  return SaveResult{saved->stats};
+  return SaveResult{saved->stats, saved->notes};
 }
 
 // Warns that a complete step was saved instead of a delta, because its base is

@@ -105,6 +105,24 @@ void DeviceTwin::CutCopy(int copy) {
   copies_until_cut_ = copy;
 }
 
+void DeviceTwin::Recover() {
+  const std::lock_guard lock(mutex_);
+  failing_call_ = 0;
+  copies_until_cut_ = 0;
+  is_lost_ = false;
+  is_stalled_ = false;
+  for (auto& [key, stream] : streams_) stream.failure = Status();
+  for (auto& [key, event] : events_) event.failure = Status();
+  violations_.clear();
+  pinned_bytes_peak_ = pinned_bytes_;
+  device_bytes_peak_ = device_bytes_;
+}
+
+void DeviceTwin::SetOptions(const Options& options) {
+  const std::lock_guard lock(mutex_);
+  options_ = options;
+}
+
 std::vector<std::string> DeviceTwin::violations() const {
   const std::lock_guard lock(mutex_);
   return violations_;
@@ -170,6 +188,9 @@ Result<AddressInfo> DeviceTwin::Describe(DeviceAddress address) {
       return AddressInfo{MemoryHome::kDevice, allocation.device, begin,
                          allocation.bytes.size()};
     }
+  }
+  if (IsPinned(reinterpret_cast<const char*>(address), 1)) {
+    return AddressInfo{.home = MemoryHome::kPinned};
   }
   return AddressInfo();
 }
@@ -329,15 +350,15 @@ Status DeviceTwin::CopyOnDevices(int device, const DeviceRowCopy& copy,
   HF_RETURN_IF_ERROR(Begin());
   HF_RETURN_IF_ERROR(CheckPitches(copy.row_count, copy.row_bytes,
                                   copy.source_pitch, copy.target_pitch));
-  return QueueCopy(
-      device, stream, copy.row_bytes, copy.row_count,
-      [this, copy](uint64_t row, uint64_t byte_count) {
-        const char* const from =
-            Find(copy.source + row * copy.source_pitch, byte_count);
-        char* const to =
-            Find(copy.target + row * copy.target_pitch, byte_count);
-        if (from != nullptr && to != nullptr) std::memmove(to, from, byte_count);
-      });
+  return QueueCopy(device, stream, copy.row_bytes, copy.row_count,
+                   [this, copy](uint64_t row, uint64_t byte_count) {
+                     const char* const from = Find(
+                         copy.source + row * copy.source_pitch, byte_count);
+                     char* const to = Find(
+                         copy.target + row * copy.target_pitch, byte_count);
+                     if (from != nullptr && to != nullptr)
+                       std::memmove(to, from, byte_count);
+                   });
 }
 
 Status DeviceTwin::WaitFor(int device, DeviceStream stream, DeviceEvent event) {

@@ -3,8 +3,8 @@
 //
 // Work that is queued on a stream is only done when somebody polls an event, a
 // few operations at a time, so that a reader that does not wait sees old bytes.
-// A row of a copy whose device side is not in one allocation, or whose host side
-// is not in pinned memory that is still allocated, is not copied; it is a
+// A row of a copy whose device side is not in one allocation, or whose host
+// side is not in pinned memory that is still allocated, is not copied; it is a
 // violation, which the test's end must find empty. Kernels are functions that a
 // test registers by name.
 //
@@ -74,6 +74,11 @@ class DeviceTwin : public DeviceDriver {
   void Stall(bool is_stalled) { is_stalled_ = is_stalled; }
   // Lets each call from now on fail, as after a hardware error.
   void Lose() { is_lost_ = true; }
+  // Ends all faults that were ordered, and forgets violations and peaks.
+  // Memory, streams, events and queued work stay.
+  void Recover();
+  // Replaces the options.
+  void SetOptions(const Options& options);
 
   std::vector<std::string> violations() const;
   uint64_t pinned_bytes() const;  // allocated now
@@ -145,7 +150,7 @@ class DeviceTwin : public DeviceDriver {
   char* Find(DeviceAddress address, uint64_t byte_count);
   bool IsPinned(const char* memory, uint64_t byte_count) const;
 
-  const Options options_;
+  Options options_;
   mutable std::mutex mutex_;
   std::map<DeviceAddress, Allocation> allocations_;
   std::map<const char*, std::unique_ptr<std::string>> pinned_;
@@ -157,7 +162,7 @@ class DeviceTwin : public DeviceDriver {
   std::map<int, uint64_t> device_bytes_peak_;
   std::vector<std::string> violations_;
   DeviceAddress next_address_ = uint64_t{1} << 44;
-  uint64_t next_handle_ = 1;
+  uint64_t next_handle_ = 16;  // CUDA's default streams have lower numbers
   uint64_t pinned_bytes_ = 0;
   uint64_t pinned_bytes_peak_ = 0;
   int call_count_ = 0;

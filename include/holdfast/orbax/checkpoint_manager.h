@@ -118,8 +118,9 @@ struct CheckpointManagerOptions {
   bool write_digests = true;               // as SaveOptions
 
   // --- The world ---
-  std::function<uint64_t()> now_ns;              // as SaveOptions
-  std::function<void(const std::string&)> warn;  // empty: no warnings
+  std::function<uint64_t()> now_ns;  // as SaveOptions
+  // Receives warnings, also on the thread that commits; empty: no warnings.
+  std::function<void(const std::string&)> warn;
 };
 
 // Returns the options without those that read_only disables, and reports each

@@ -48,6 +48,8 @@ struct CheckpointerOptions {
   bool sync = true;                            // as SaveOptions
   bool write_digests = true;                   // as SaveOptions
   std::function<uint64_t()> now_ns;            // as SaveOptions
+  // Receives SaveResult::notes, on the thread that commits; may be empty.
+  std::function<void(const std::string&)> warn;
 };
 
 struct CheckpointerSaveOptions {

@@ -142,6 +142,33 @@ Status ReadNumberedCrcs(JsonScanner& in, std::vector<NumberedCrcs>& rows) {
   });
 }
 
+Status ReadFloats(JsonScanner& in, std::optional<FloatArrays>& floats) {
+  FloatArrays& read = floats.emplace();
+  int column = 0;
+  std::string hex;
+  HF_RETURN_IF_ERROR(in.ReadArray([&] {
+    switch (column++) {
+      case 0:
+        return in.ReadString(hex);
+      case 1:
+        return in.ReadUint64(read.array_count);
+      case 2:
+        return in.ReadUint64(read.byte_count);
+      default:
+        return in.Error("floats are too long");
+    }
+  }));
+  const std::string_view digits = hex;
+  uint32_t high = 0, low = 0;
+  if (column != 3 || digits.size() != 2 * kCrcDigits ||
+      !ParseCrcHex(digits.substr(0, kCrcDigits), high) ||
+      !ParseCrcHex(digits.substr(kCrcDigits), low)) {
+    return in.Error("want floats of 16 hex digits and two numbers");
+  }
+  read.hash = uint64_t{high} << 32 | low;
+  return Status();
+}
+
 // Members as they occur in the text. Rows refer to each other by index, and
 // members may come in any order.
 struct DigestMembers {
@@ -153,6 +180,7 @@ struct DigestMembers {
   std::vector<NumberedCrcs> blocks;
   std::vector<NumberedCrcs> tails;
   uint64_t block_bytes = kDigestBlockBytes;
+  std::optional<FloatArrays> floats;
 };
 
 Status ReadMembers(JsonScanner& in, DigestMembers& members) {
@@ -165,6 +193,7 @@ Status ReadMembers(JsonScanner& in, DigestMembers& members) {
     if (key == "files") return ReadFiles(in, members.files);
     if (key == "values") return ReadValues(in, RowKind::kValue, members.values);
     if (key == "sources") return ReadSources(in, members.sources);
+    if (key == "floats") return ReadFloats(in, members.floats);
     if (key == "nodes") return ReadValues(in, RowKind::kNode, members.nodes);
     if (key == "others") return ReadValues(in, RowKind::kOther, members.others);
     if (key == "block_bytes") return in.ReadUint64(members.block_bytes);
@@ -220,6 +249,7 @@ Status JoinMembers(DigestMembers members, DigestFile& digests) {
   std::move(members.others.begin(), members.others.end(),
             std::back_inserter(digests.values));
   digests.block_bytes = members.block_bytes;
+  digests.floats = members.floats;
   return Status();
 }
 
@@ -265,6 +295,17 @@ void AppendSources(std::string& out, const std::vector<SourceFile>& sources) {
   if (!sources.empty()) out += ']';
 }
 
+void AppendFloats(std::string& out, const FloatArrays& floats) {
+  out += ",\"floats\":[\"";
+  AppendCrcHex(out, static_cast<uint32_t>(floats.hash >> 32));
+  AppendCrcHex(out, static_cast<uint32_t>(floats.hash));
+  out += "\",";
+  AppendNumber(out, floats.array_count);
+  out += ',';
+  AppendNumber(out, floats.byte_count);
+  out += ']';
+}
+
 // Writes a row for each value (not for nodes and others) for which `crcs_of`
 // returns CRCs of this kind; writes nothing if no value has any.
 template <typename CrcsOf>
@@ -290,6 +331,13 @@ void AppendNumberedCrcs(std::string& out, std::string_view member,
 }
 
 }  // namespace
+
+FloatArrays& FloatArrays::operator+=(const FloatArrays& other) {
+  hash += other.hash;
+  array_count += other.array_count;
+  byte_count += other.byte_count;
+  return *this;
+}
 
 std::string SerializeDigestFile(const DigestFile& digests) {
   std::string out = "{\"holdfast_digests\":1,\"files\":[";
@@ -327,6 +375,7 @@ std::string SerializeDigestFile(const DigestFile& digests) {
                     : std::span<const uint32_t>();
   });
   AppendSources(out, digests.sources);
+  if (digests.floats) AppendFloats(out, *digests.floats);
   // The trailer covers everything before it, so that a damaged list cannot
   // vouch for damaged files.
   const uint32_t crc = Crc32c(out);

@@ -9,6 +9,7 @@
 //    "block_bytes":65536,"blocks":[[0,"0123456789abcdef..."],...],
 //    "tails":[[7,"00112233"],...],
 //    "sources":[["m.safetensors",9176,1764201600000000000,"/models/m"],...],
+//    "floats":["0123456789abcdef",812,13200000000],
 //    "crc32c":"0badcafe"}
 // A file row is path, bytes, CRC-32C of the complete file; a value row is path,
 // offset, bytes, CRC-32C of that range. A node row has the same form, for a
@@ -25,7 +26,9 @@
 // distinguish the value from any other, without a second pass over its bytes.
 // `sources`, in a view, has a row for each file outside the view that holds its
 // values: path, bytes, modification time in nanoseconds since 1970 (0: not
-// known), and the path that was referred to.
+// known), and the path that was referred to. `floats` describes the
+// floating-point arrays of the item, or of all items of the checkpoint: a hash,
+// the number of arrays, and their bytes in memory.
 //
 // Empty members are left out; readers skip unknown members, as release 0.1.0
 // skips "nodes", "blocks" and "tails", and 0.2.0 "others". The last member is
@@ -87,11 +90,25 @@ struct SourceFile {
   friend bool operator==(const SourceFile&, const SourceFile&) = default;
 };
 
+// The floating-point arrays of a save: those with at least one axis and two
+// elements. If two saves have equal values, their arrays are the same, bit for
+// bit, and have the same names. Equal arrays have equal values only if they
+// were saved with equal options.
+struct FloatArrays {
+  uint64_t hash = 0;  // a sum over arrays and chunks, so that parts add up
+  uint64_t array_count = 0;
+  uint64_t byte_count = 0;  // decoded
+
+  FloatArrays& operator+=(const FloatArrays& other);
+  friend bool operator==(const FloatArrays&, const FloatArrays&) = default;
+};
+
 struct DigestFile {
   std::vector<FileDigest> files;
   std::vector<ValueDigest> values;  // including nodes and others
   uint64_t block_bytes = kDigestBlockBytes;
   std::vector<SourceFile> sources;
+  std::optional<FloatArrays> floats;  // nullopt: not known
 };
 
 // Returns the sidecar's text. Keeps the order of the rows, with nodes after

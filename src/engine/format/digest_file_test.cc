@@ -40,6 +40,24 @@ TEST(DigestFile, ReadsBack) {
   }
 }
 
+TEST(DigestFile, FloatsAreKept) {
+  DigestFile digests;
+  digests.floats = {0x0123456789ABCDEF, 812, 13200000000};
+  const std::string text = SerializeDigestFile(digests);
+  EXPECT_EQ(text, Signed("{\"holdfast_digests\":1,\"files\":[],\"values\":[],"
+                         "\"floats\":[\"0123456789abcdef\",812,13200000000]"));
+  EXPECT_EQ(ParseDigestFile(text)->floats, digests.floats);
+  EXPECT_EQ(ParseDigestFile(SerializeDigestFile({}))->floats, std::nullopt);
+  for (const char* floats :
+       {"[]", "[\"0123456789abcdef\",1]", "[\"0123456789abcde\",1,2]",
+        "[\"0123456789abcdeg\",1,2]", "[\"0123456789abcdef\",1,2,3]"}) {
+    const std::string bad =
+        Signed("{\"holdfast_digests\":1,\"floats\":" + std::string(floats));
+    EXPECT_EQ(ParseDigestFile(bad).status().code(), StatusCode::kDataLoss)
+        << floats;
+  }
+}
+
 DigestFile RichExample() {
   DigestFile digests = Example();
   digests.block_bytes = 8192;

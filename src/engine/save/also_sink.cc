@@ -35,10 +35,12 @@ std::shared_ptr<const std::vector<SourceFile>> OwnFiles(const AlsoFiles& also) {
 
 class AlsoSink final : public ValueSink {
  public:
-  AlsoSink(const SavePlan& plan, bool sync, std::unique_ptr<ValueSink> database)
+  AlsoSink(const SavePlan& plan, bool sync, FloatSums& floats,
+           std::unique_ptr<ValueSink> database)
       : plan_(plan),
         also_(*plan.also),
         sync_(sync),
+        floats_(floats),
         database_(std::move(database)) {}
 
   Status Open(Store* store) {
@@ -59,7 +61,7 @@ class AlsoSink final : public ValueSink {
   Status Put(uint64_t index, std::string key, EncodedChunk value,
              ValueKnownBy known_by,
              std::shared_ptr<const void> keepalive) override {
-    const size_t array = ArrayOf(index);
+    const size_t array = ArrayOfValue(plan_, index);
     if (index < plan_.arrays[array].first_chunk_value()) {
       return database_->Put(numbers_[array], std::move(key), std::move(value),
                             known_by, std::move(keepalive));
@@ -69,12 +71,12 @@ class AlsoSink final : public ValueSink {
     HF_RETURN_IF_ERROR(files_[place.file]->WriteAt(place.offset, value.pieces));
     ValueSums sums(ValueKnownBy::kBlocks);
     for (const std::string_view piece : value.pieces) sums.Add(piece);
-    return Note(array, chunk, value.byte_count, std::move(key), sums);
+    return Note(index, value.byte_count, std::move(key), sums);
   }
 
   Status PutStream(uint64_t index, std::string key, ValueKnownBy /*known_by*/,
                    const StreamFn& produce) override {
-    const size_t array = ArrayOf(index);
+    const size_t array = ArrayOfValue(plan_, index);
     const uint64_t chunk = plan_.arrays[array].ChunkOf(index);
     const AlsoFiles::Place place = PlaceOf(array, chunk);
     uint64_t done = 0;
@@ -85,7 +87,7 @@ class AlsoSink final : public ValueSink {
       for (const std::string_view piece : pieces) sums.Add(piece);
       return files_[place.file]->WriteAt(offset, pieces);
     }));
-    return Note(array, chunk, done, std::move(key), sums);
+    return Note(index, done, std::move(key), sums);
   }
 
   void Abort(const Status& status) override { database_->Abort(status); }
@@ -135,17 +137,6 @@ class AlsoSink final : public ValueSink {
     return Status();
   }
 
-  // Returns the array that value `index` belongs to. An array without values
-  // written here begins where the next array does.
-  size_t ArrayOf(uint64_t index) const {
-    const auto after =
-        std::upper_bound(plan_.arrays.begin(), plan_.arrays.end(), index,
-                         [](uint64_t value, const PlannedArray& array) {
-                           return value < array.first_value;
-                         });
-    return static_cast<size_t>(after - plan_.arrays.begin()) - 1;
-  }
-
   // Returns the place of a chunk. Chunks are consecutive runs of the array.
   AlsoFiles::Place PlaceOf(size_t array, uint64_t chunk) const {
     AlsoFiles::Place place = also_.arrays[array];
@@ -153,17 +144,19 @@ class AlsoSink final : public ValueSink {
     return place;
   }
 
-  Status Note(size_t array, uint64_t chunk, uint64_t byte_count,
-              std::string key, ValueSums& sums) {
+  Status Note(uint64_t index, uint64_t byte_count, std::string key,
+              ValueSums& sums) {
+    const size_t array = ArrayOfValue(plan_, index);
     const PlannedArray& planned = plan_.arrays[array];
     if (byte_count != ChunkBytes(planned)) {
       return InternalError("array " + planned.name + ": a chunk of " +
                            std::to_string(byte_count) + " bytes, want " +
                            std::to_string(ChunkBytes(planned)));
     }
-    const AlsoFiles::Place place = PlaceOf(array, chunk);
+    const AlsoFiles::Place place = PlaceOf(array, planned.ChunkOf(index));
     Written written{
         std::move(key), {place.file, place.offset, byte_count}, sums.Finish()};
+    if (floats_.Wants(index)) floats_.Add(written.key, written.digest);
     std::lock_guard lock(mutex_);
     written_.push_back(std::move(written));
     return Status();
@@ -172,6 +165,7 @@ class AlsoSink final : public ValueSink {
   const SavePlan& plan_;
   const AlsoFiles& also_;
   const bool sync_;
+  FloatSums& floats_;
   const std::unique_ptr<ValueSink> database_;
   std::vector<uint64_t> numbers_;  // indices of metadata in the database
   std::vector<std::unique_ptr<ObjectWriter>> files_;  // as also_.files
@@ -189,9 +183,10 @@ uint64_t DatabaseValueCount(const SavePlan& plan) {
 }
 
 Result<std::unique_ptr<ValueSink>> MakeAlsoSink(
-    Store* store, const SavePlan& plan, bool sync,
+    Store* store, const SavePlan& plan, bool sync, FloatSums& floats,
     std::unique_ptr<ValueSink> database) {
-  auto sink = std::make_unique<AlsoSink>(plan, sync, std::move(database));
+  auto sink =
+      std::make_unique<AlsoSink>(plan, sync, floats, std::move(database));
   HF_RETURN_IF_ERROR(sink->Open(store));
   return std::unique_ptr<ValueSink>(std::move(sink));
 }

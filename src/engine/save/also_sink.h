@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/save/float_sums.h"
 #include "engine/save/save_plan.h"
 #include "engine/save/value_sink.h"
 #include "formats/ocdbt/merge.h"
@@ -19,7 +20,7 @@ uint64_t DatabaseValueCount(const SavePlan& plan);
 // Makes the sink. `database`, which must have been made with the same options,
 // receives DatabaseValueCount values and the references.
 Result<std::unique_ptr<ValueSink>> MakeAlsoSink(
-    Store* store, const SavePlan& plan, bool sync,
+    Store* store, const SavePlan& plan, bool sync, FloatSums& floats,
     std::unique_ptr<ValueSink> database);
 
 // Collects from the parts' digest rows the references to merge into the root

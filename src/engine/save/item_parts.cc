@@ -284,7 +284,11 @@ class PartMerger {
 
   void TakeDigests() {
     DigestFile& all = files_.digests();
+    all.floats = FloatArrays();
     for (PartFile& part : parts_) {
+      // Sums are known only if all parts know theirs.
+      if (!part.digests.floats) all.floats.reset();
+      if (all.floats) *all.floats += *part.digests.floats;
       all.files.insert(all.files.end(), part.digests.files.begin(),
                        part.digests.files.end());
       all.values.insert(all.values.end(), part.digests.values.begin(),

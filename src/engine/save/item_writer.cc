@@ -24,10 +24,6 @@
 namespace holdfast {
 namespace {
 
-bool IsExternal(const FlatLeaf& leaf) {
-  return leaf.leaf->is_leaf() && leaf.leaf->leaf_kind() == LeafKind::kExternal;
-}
-
 TreeMetadata MakeTreeMetadata(const SavePlan& plan,
                               const std::map<std::string, Shape>& adopted) {
   TreeMetadata metadata;
@@ -142,6 +138,8 @@ Result<std::string> WriteItemValues(const ProcessPart* part,
       part == nullptr && plan.options->use_ocdbt && !adopted.databases.empty();
   if (plan.value_count == 0 && !must_merge) return std::string();
   ValueSinkOptions sink = SinkOptionsOf(plan, files);
+  // With `also`, the database has values of other numbers.
+  if (!plan.also) sink.floats = &call.floats;
   sink.adopted_databases = adopted.databases;
   if (part != nullptr) {
     sink.process = *ParseProcessDirectory(ProcessDirectoryOf(*part));
@@ -200,14 +198,18 @@ Status WritePartFile(const ProcessPart& part, const SaveCall& call,
 }  // namespace
 
 SaveCall::SaveCall(const SavePlan& save_plan, const Stopwatch& begun)
-    : plan(save_plan), run(plan.options->run), watch(begun), total(begun) {
+    : plan(save_plan),
+      run(plan.options->run),
+      watch(begun),
+      total(begun),
+      floats(save_plan) {
   stats.plan_seconds = watch.Lap();
 }
 
 SaveResult SaveCall::Result() {
   stats.commit_seconds = watch.Lap();
   stats.total_seconds = total.Lap();
-  return {stats};
+  return {stats, {}};
 }
 
 Status CheckFreeSpace(const SavePlan& plan, const Place& directory) {
@@ -262,8 +264,9 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
           "save in files of another format, too: not into an existing "
           "checkpoint");
     }
-    HF_ASSIGN_OR_RETURN(sink, MakeAlsoSink(&files.store(), call.plan,
-                                           options.sync, std::move(sink)));
+    HF_ASSIGN_OR_RETURN(
+        sink, MakeAlsoSink(&files.store(), call.plan, options.sync, call.floats,
+                           std::move(sink)));
   }
   run.StartPhase("write", call.plan.decoded_bytes);
   HF_RETURN_IF_ERROR(
@@ -301,6 +304,11 @@ Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call) {
     }
     HF_RETURN_IF_ERROR(
         WriteTreeFiles(plan, write_shapes, std::move(strings), files));
+  }
+  if (plan.options->write_digests) {
+    files.digests().floats = plan.options->floats != nullptr
+                                 ? *plan.options->floats
+                                 : call.floats.Total();
   }
   if (part != nullptr) return WritePartFile(mine, call, database, files);
   const auto fingerprints = FingerprintsOf(call);

@@ -13,6 +13,7 @@
 
 #include "engine/commit/file_writer.h"
 #include "engine/format/fingerprints_file.h"
+#include "engine/save/float_sums.h"
 #include "engine/save/save_plan.h"
 #include "engine/save/value_sink.h"
 #include "ground/fingerprint/sum.h"
@@ -37,6 +38,7 @@ struct SaveCall {
   // With SaveOptions::fingerprints: the sums of the elements that were written
   // of each of plan.arrays.
   std::vector<FingerprintSum> sums;
+  FloatSums floats;
 };
 
 // Fails early and clearly when the values cannot fit on the disk of

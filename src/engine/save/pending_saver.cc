@@ -9,6 +9,7 @@
 #include "engine/save/adopt.h"
 #include "engine/save/item_parts.h"
 #include "engine/save/save_options.h"
+#include "engine/save/unchanged.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/utf8.h"
@@ -104,8 +105,8 @@ Result<SaveAnnouncement> Announce(ProcessGroup& group, const Meeting& meeting,
 }
 
 // Checks that this process sees the directory that rank 0 has created.
-Status CheckAnnouncement(const SaveAnnouncement& announced,
-                         const Place& place, CommitMode mode) {
+Status CheckAnnouncement(const SaveAnnouncement& announced, const Place& place,
+                         CommitMode mode) {
   if (announced.final_path != place.path()) {
     return FailedPreconditionError("save to " + place.path() +
                                    ": rank 0 saves to another path (" +
@@ -371,10 +372,31 @@ Status PendingSaver::BoundAccess(const std::vector<std::string>& sources) {
   return is_primary() ? pending_->BoundAccess(sources) : Status();
 }
 
+std::optional<FloatArrays> PendingSaver::TotalFloats() const {
+  std::vector<std::optional<FloatArrays>> parts;
+  if (has_root_item_) parts.push_back(root_files_.digests().floats);
+  for (const SavedItem& item : items_) parts.push_back(item.digests.floats);
+  FloatArrays total;
+  for (const std::optional<FloatArrays>& part : parts) {
+    if (!part) return std::nullopt;
+    total += *part;
+  }
+  return total;
+}
+
+Status PendingSaver::Publish(const ParsedRootRecord& root) {
+  const std::optional<FloatArrays> floats = TotalFloats();
+  root_files_.digests().floats = floats;
+  HF_RETURN_IF_ERROR(MakeVisible(root));
+  std::string note = NoteIfUnchanged(final_place_, floats);
+  if (!note.empty()) notes_.push_back(std::move(note));
+  return Status();
+}
+
 // Writes the last files and commits. With a rename, the checkpoint appears with
 // all its files, so one sync of the names suffices. With a marker, everything
 // else must be durable before the files that declare the checkpoint complete.
-Status PendingSaver::Publish(const ParsedRootRecord& root) {
+Status PendingSaver::MakeVisible(const ParsedRootRecord& root) {
   const PhaseScope scope(Phase::kCommit, final_place_.path());
   if (CallRecord* call = CallRecord::OfThread()) call->StartPhase("commit", 0);
   if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
@@ -509,6 +531,7 @@ Status PendingSaver::AdoptItem(const std::string& name) {
     std::vector<FileDigest>& files = root_files_.digests().files;
     files.insert(files.end(), digests.files.begin(), digests.files.end());
     root_files_.digests().values = std::move(digests.values);
+    root_files_.digests().floats = digests.floats;
     has_root_item_ = true;
     is_root_item_synced_ = true;
     // If files can only be created, the old one must be deleted first.

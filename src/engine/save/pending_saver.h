@@ -50,15 +50,14 @@ class PendingSaver final : public PendingSave {
   Status BoundAccess(const std::vector<std::string>& sources);
   // Plans the part of an item that this process writes, as SaveItem needs it.
   Result<SavePlan> Plan(const Tree& tree, const SaveOptions& options) const;
-  const std::string& directory() const override {
-    return directory_.path();
-  }
+  const std::string& directory() const override { return directory_.path(); }
   const Place& place() const { return directory_; }  // of directory()
   Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
                               const SaveOptions& options) override;
   Status WriteFile(std::string_view name, std::string_view content) override;
   Status AdoptItem(const std::string& name) override;
   Status Commit(const RootRecord& root) override;
+  const std::vector<std::string>& notes() const override { return notes_; }
 
   // Like SaveItem, for a tree that Plan has planned or failed to plan. Reports
   // a failure to the others of the group.
@@ -80,15 +79,13 @@ class PendingSaver final : public PendingSave {
     bool is_synced = false;
   };
 
-  PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
-               Place final_place, std::string save_id,
-               const PendingSaveOptions& options, GroupCall call,
-               std::shared_ptr<CallRecord> record);
+  PendingSaver(std::unique_ptr<PendingCheckpoint> pending, Place final_place,
+               std::string save_id, const PendingSaveOptions& options,
+               GroupCall call, std::shared_ptr<CallRecord> record);
   // REQUIRES: the arguments are as PendingSaver::Begin prepares them.
   static Result<std::unique_ptr<PendingSaver>> BeginInCall(
-      const Place& place, const PendingSaveOptions& options,
-      const Status& mine, GroupCall& call,
-      const std::shared_ptr<CallRecord>& record);
+      const Place& place, const PendingSaveOptions& options, const Status& mine,
+      GroupCall& call, const std::shared_ptr<CallRecord>& record);
   Status CheckOpen() const;
   // Returns the result of an operation of this object; if it is a failure, ends
   // the group's call and reports the failure to the others.
@@ -117,7 +114,10 @@ class PendingSaver final : public PendingSave {
   std::string RootMetadataText(const ParsedRootRecord& root);
   Status WriteMetadata(const std::string& text);
   Status SetModesBelow();
+  // Returns the sum over all items; nullopt if an item does not know its own.
+  std::optional<FloatArrays> TotalFloats() const;
   Status Publish(const ParsedRootRecord& root);
+  Status MakeVisible(const ParsedRootRecord& root);
 
   const std::unique_ptr<PendingCheckpoint> pending_;  // null if rank 0 has it
   const Place final_place_;
@@ -128,6 +128,7 @@ class PendingSaver final : public PendingSave {
   const std::shared_ptr<Store> root_store_;
   FileWriter root_files_;
   std::vector<SavedItem> items_;
+  std::vector<std::string> notes_;
   bool has_root_item_ = false;
   bool is_root_item_synced_ = false;
   bool is_done_ = false;  // committed, or a call has failed

@@ -54,7 +54,9 @@ Result<SaveResult> SaveTree(const Place& place, const Tree& tree,
   HF_RETURN_IF_ERROR(
       pending->Write(root.is_v1 ? options.checkpointable_name : "", call));
   HF_RETURN_IF_ERROR(pending->CommitOwnFiles(root, call.run.cancel().Check()));
-  return call.Result();
+  SaveResult result = call.Result();
+  result.notes = pending->notes();
+  return result;
 }
 
 }  // namespace

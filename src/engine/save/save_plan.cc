@@ -491,6 +491,19 @@ void MakeBatches(SavePlan& plan) {
 
 }  // namespace
 
+bool IsExternal(const FlatLeaf& leaf) {
+  return leaf.leaf->is_leaf() && leaf.leaf->leaf_kind() == LeafKind::kExternal;
+}
+
+size_t ArrayOfValue(const SavePlan& plan, uint64_t index) {
+  const auto after =
+      std::upper_bound(plan.arrays.begin(), plan.arrays.end(), index,
+                       [](uint64_t value, const PlannedArray& array) {
+                         return value < array.first_value;
+                       });
+  return static_cast<size_t>(after - plan.arrays.begin()) - 1;
+}
+
 Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
                               const PlanPart& part) {
   const PhaseScope scope(Phase::kPlan);

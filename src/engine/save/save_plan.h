@@ -109,6 +109,13 @@ struct SavePlan {
   std::string metadata_key;
 };
 
+// Returns whether other code writes the leaf.
+bool IsExternal(const FlatLeaf& leaf);
+
+// Returns the index of the array that value `index` belongs to. An array
+// without values written here begins where the next array does.
+size_t ArrayOfValue(const SavePlan& plan, uint64_t index);
+
 Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
                               const PlanPart& part = {});
 

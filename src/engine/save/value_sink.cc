@@ -10,6 +10,7 @@
 #include "engine/format/directory_names.h"
 #include "engine/save/adopt.h"
 #include "engine/save/append_sink.h"
+#include "engine/save/float_sums.h"
 #include "formats/ocdbt/bulk_writer.h"
 #include "formats/ocdbt/merge.h"
 #include "formats/zarr/format/metadata.h"
@@ -23,6 +24,10 @@ constexpr uint32_t kMaxInlineValueBytes = 1024;  // Orbax's config
 
 void AddPieces(std::span<const std::string_view> pieces, ValueSums& sums) {
   for (const std::string_view piece : pieces) sums.Add(piece);
+}
+
+bool IsFloat(const ValueSinkOptions& options, uint64_t index) {
+  return options.floats != nullptr && options.floats->Wants(index);
 }
 
 Result<ocdbt::Uuid> UuidFromHex(const std::string& hex) {
@@ -147,10 +152,11 @@ class OcdbtSink final : public ValueSink {
   Status Put(uint64_t index, std::string key, EncodedChunk value,
              ValueKnownBy known_by,
              std::shared_ptr<const void> keepalive) override {
-    if (options_.write_digests && value.byte_count > kMaxInlineValueBytes) {
+    if (options_.write_digests &&
+        (value.byte_count > kMaxInlineValueBytes || IsFloat(options_, index))) {
       ValueSums sums(known_by);
       AddPieces(value.pieces, sums);
-      AddRow(key, sums.Finish());
+      AddRow(index, key, sums.Finish());
     }
     return writer_->Put(index, key, std::move(value), std::move(keepalive));
   }
@@ -168,8 +174,7 @@ class OcdbtSink final : public ValueSink {
       });
     };
     HF_RETURN_IF_ERROR(writer_->PutStream(index, key, summing));
-    ValueDigest row = sums.Finish();
-    if (row.byte_count > kMaxInlineValueBytes) AddRow(key, std::move(row));
+    AddRow(index, key, sums.Finish());
     return Status();
   }
 
@@ -202,7 +207,9 @@ class OcdbtSink final : public ValueSink {
   }
 
  private:
-  void AddRow(const std::string& key, ValueDigest row) {
+  void AddRow(uint64_t index, const std::string& key, ValueDigest row) {
+    if (IsFloat(options_, index)) options_.floats->Add(key, row);
+    if (row.byte_count <= kMaxInlineValueBytes) return;  // a node has it
     std::lock_guard lock(mutex_);
     rows_.emplace_back(key, std::move(row));
   }
@@ -301,6 +308,7 @@ class DirectorySink final : public ValueSink {
  private:
   void SetRow(uint64_t index, std::string key, ValueSums& sums) {
     rows_[index] = sums.Finish();
+    if (IsFloat(options_, index)) options_.floats->Add(key, rows_[index]);
     rows_[index].path = std::move(key);
   }
 

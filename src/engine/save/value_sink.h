@@ -23,6 +23,8 @@
 
 namespace holdfast {
 
+class FloatSums;
+
 // The keys of an array's chunks, in C order of the grid, and where they are
 // stored.
 struct ReferredArray {
@@ -68,6 +70,8 @@ struct ValueSinkOptions {
   std::string guarded_path;
   bool sync = true;
   bool write_digests = true;
+  // With write_digests: told of the chunks that it wants; may be null.
+  FloatSums* floats = nullptr;
   int64_t target_data_file_bytes = 0;
   uint64_t commit_time_ns = 0;
   std::function<std::string()> random_hex;  // 32 lowercase hex digits

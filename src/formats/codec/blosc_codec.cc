@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -18,55 +17,9 @@
 namespace holdfast {
 namespace {
 
-// The limits of c-blosc.
-constexpr size_t kBloscBlockBytesMax =
-    (std::numeric_limits<int32_t>::max() - 255 * 4) / 3;
-constexpr size_t kCompressedBytesMin = 128;
-constexpr size_t kStreamCountMax = 16;
-
 // No compressor in blosc expands a byte more than zstd, whose run of 128 KiB
 // takes 4 bytes (the block before the run is never empty).
 constexpr uint64_t kDecodeFactorMax = 32768;
-
-Status BloscDamage(const std::string& what) {
-  return DataLossError("blosc container: " + what);
-}
-
-// Checks that the encoded size in the header equals the number of bytes, and
-// returns the decoded size in the header.
-Result<size_t> CheckHeader(std::string_view in) {
-  if (in.size() < kBloscHeaderBytes || BloscWord(in, 12) != in.size() ||
-      BloscWord(in, 4) > kBloscDecodedBytesMax) {
-    return BloscDamage("bad header or size (got " + std::to_string(in.size()) +
-                       " bytes)");
-  }
-  return BloscWord(in, 4);
-}
-
-// REQUIRES: CheckHeader has accepted `in`.
-Result<BloscHeader> ParseBloscHeader(std::string_view in) {
-  BloscHeader header;
-  header.flags = static_cast<uint8_t>(in[2]);
-  header.item_bytes = static_cast<uint8_t>(in[3]);
-  header.decoded_bytes = BloscWord(in, 4);
-  header.block_bytes = BloscWord(in, 8);
-  const auto compressor =
-      BloscCompressorOfFormat(header.flags >> kBloscFormatShift);
-  if (!compressor) return BloscDamage("unknown compressor");
-  header.compressor = *compressor;
-  if (header.decoded_bytes == 0) return header;
-  const bool is_known =
-      in[0] == kBloscVersion && !header.Has(kBloscUnknownFlag) &&
-      (header.Has(kBloscStored) || in[1] == kBloscStreamVersion);
-  if (!is_known) return BloscDamage("unknown version");
-  if (header.item_bytes == 0 || header.block_bytes == 0 ||
-      header.block_bytes > header.decoded_bytes ||
-      header.block_bytes > kBloscBlockBytesMax) {
-    return BloscDamage("bad block size (got " +
-                       std::to_string(header.block_bytes) + ")");
-  }
-  return header;
-}
 
 // Decodes the blocks of one container into `out`.
 class BloscDecoder {
@@ -109,15 +62,6 @@ class BloscDecoder {
     return Status();
   }
 
-  size_t StreamCount(size_t block_bytes) const {
-    const bool is_split =
-        !header_.Has(kBloscOneStream) &&
-        header_.item_bytes <= kStreamCountMax &&
-        block_bytes == header_.block_bytes &&
-        block_bytes / header_.item_bytes >= kCompressedBytesMin;
-    return is_split ? header_.item_bytes : 1;
-  }
-
   Status DecodeBlock(size_t block) {
     const std::span<char> out =
         out_.subspan(block * header_.block_bytes, header_.BytesOfBlock(block));
@@ -144,7 +88,7 @@ class BloscDecoder {
   // consist of planes.
   bool DecodesAsPlanes(size_t at, std::span<char> out) {
     if (header_.compressor != BloscCompressor::kZstd ||
-        !header_.shuffles_bytes() || StreamCount(out.size()) != 1 ||
+        !header_.shuffles_bytes() || header_.StreamCount(out.size()) != 1 ||
         at > in_.size() - kBloscWordBytes) {
       return false;
     }
@@ -157,7 +101,7 @@ class BloscDecoder {
   }
 
   Status DecodeStreams(size_t at, std::span<char> out) {
-    const size_t count = StreamCount(out.size());
+    const size_t count = header_.StreamCount(out.size());
     const size_t stream_bytes = out.size() / count;
     if (stream_bytes * count != out.size()) return DoesNotDecode();
     for (size_t i = 0; i < count; ++i) {
@@ -204,8 +148,8 @@ bool IsForHighRatio(BloscCompressor compressor) {
 bool IsSplit(BloscCompressor compressor, size_t item_bytes,
              size_t block_bytes) {
   return compressor != BloscCompressor::kZstd &&
-         item_bytes <= kStreamCountMax &&
-         block_bytes / item_bytes >= kCompressedBytesMin;
+         item_bytes <= kBloscStreamCountMax &&
+         block_bytes / item_bytes >= kBloscCompressedBytesMin;
 }
 
 size_t BlockBytesOfLevel(BloscCompressor compressor, int level) {
@@ -224,8 +168,8 @@ size_t ChooseBlockBytes(const BloscParams& params, BloscCompressor compressor,
   if (byte_count < item_bytes) return 1;
   size_t block_bytes = byte_count;
   if (params.blocksize != 0) {
-    block_bytes =
-        std::clamp(params.blocksize, kCompressedBytesMin, kBloscBlockBytesMax);
+    block_bytes = std::clamp(params.blocksize, kBloscCompressedBytesMin,
+                             kBloscBlockBytesMax);
   } else if (byte_count >= kBlocksFrom) {
     block_bytes = BlockBytesOfLevel(compressor, params.clevel);
   }
@@ -247,7 +191,7 @@ class BloscEncoder {
 
   // Returns the number of bytes written.
   Result<size_t> Encode() {
-    if (level_ > 0 && in_.size() >= kCompressedBytesMin) {
+    if (level_ > 0 && in_.size() >= kBloscCompressedBytesMin) {
       HF_RETURN_IF_ERROR(
           ReserveOrFail(2 * header_.block_bytes, context_.impl().filter));
       HF_ASSIGN_OR_RETURN(const bool fits, EncodeBlocks());
@@ -406,18 +350,18 @@ Status BloscCodec::Decode(std::string_view in, std::span<char> out,
 Status BloscCodec::DecodeRange(std::string_view in, std::span<char> out,
                                DecodedRange wanted,
                                CodecContext& context) const {
-  HF_ASSIGN_OR_RETURN(const size_t decoded_bytes, CheckHeader(in));
+  HF_ASSIGN_OR_RETURN(const size_t decoded_bytes, ReadBloscDecodedBytes(in));
   if (decoded_bytes != out.size()) {
     return DecodedSizeError("blosc container", out.size(), decoded_bytes);
   }
-  HF_ASSIGN_OR_RETURN(const BloscHeader header, ParseBloscHeader(in));
+  HF_ASSIGN_OR_RETURN(const BloscHeader header, ReadBloscHeader(in));
   return BloscDecoder(header, in, out, context).Decode(wanted);
 }
 
 Result<Bytes> BloscCodec::DecodeBounded(std::string_view in,
                                         size_t decoded_bytes_max,
                                         CodecContext& context) const {
-  HF_ASSIGN_OR_RETURN(const size_t decoded_bytes, CheckHeader(in));
+  HF_ASSIGN_OR_RETURN(const size_t decoded_bytes, ReadBloscDecodedBytes(in));
   if (decoded_bytes > decoded_bytes_max) {
     return DecodedSizeError("blosc container", decoded_bytes_max,
                             decoded_bytes);

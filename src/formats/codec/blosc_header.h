@@ -6,6 +6,7 @@
 // is its size and then its bytes, which are compressed unless the size equals
 // the decoded size.
 // Thread-safety: plain data and pure functions. Units: bytes.
+// Errors: DataLoss for a header that is damaged.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +14,12 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "formats/codec/blosc_streams.h"
 #include "ground/base/coding.h"
+#include "holdfast/status.h"
 
 namespace holdfast {
 
@@ -34,6 +37,12 @@ inline constexpr int kBloscFormatShift = 5;
 
 inline constexpr size_t kBloscDecodedBytesMax =
     std::numeric_limits<int32_t>::max() - kBloscHeaderBytes;
+
+// The limits of c-blosc.
+inline constexpr size_t kBloscBlockBytesMax =
+    (std::numeric_limits<int32_t>::max() - 255 * 4) / 3;
+inline constexpr size_t kBloscCompressedBytesMin = 128;
+inline constexpr size_t kBloscStreamCountMax = 16;
 
 struct BloscHeader {
   BloscCompressor compressor = BloscCompressor::kLz4;
@@ -57,6 +66,14 @@ struct BloscHeader {
   bool ShufflesBits(size_t byte_count) const {
     return Has(kBloscBitShuffle) && byte_count >= item_bytes;
   }
+  // Returns the number of streams that a block of `byte_count` bytes has.
+  size_t StreamCount(size_t byte_count) const {
+    const bool is_split = !Has(kBloscOneStream) &&
+                          item_bytes <= kBloscStreamCountMax &&
+                          byte_count == block_bytes &&
+                          byte_count / item_bytes >= kBloscCompressedBytesMin;
+    return is_split ? item_bytes : 1;
+  }
 };
 
 inline uint32_t BloscWord(std::string_view in, size_t offset) {
@@ -66,6 +83,15 @@ inline uint32_t BloscWord(std::string_view in, size_t offset) {
 inline void StoreBloscWord(size_t value, char* target) {
   StoreLittle(target, static_cast<uint32_t>(value));
 }
+
+Status BloscDamage(const std::string& what);
+
+// Checks that the encoded size in the header equals the number of bytes, and
+// returns the decoded size in the header.
+Result<size_t> ReadBloscDecodedBytes(std::string_view in);
+
+// REQUIRES: ReadBloscDecodedBytes has accepted `in`.
+Result<BloscHeader> ReadBloscHeader(std::string_view in);
 
 // Writes the first 16 bytes of a container that has `encoded_bytes` bytes in
 // total.

@@ -8,133 +8,19 @@
 #include <vector>
 
 #include "ground/base/status_macros.h"
+#include "ground/device/cuda_abi.h"
 
 namespace holdfast {
 namespace {
 
-// From cuda.h, which builds do not need. The values are part of the driver's
-// ABI.
-using CuDevice = int;
-using CuResult = int;
-struct CuContextImpl;
-using CuContext = CuContextImpl*;
-struct CuModuleImpl;
-using CuModule = CuModuleImpl*;
-
-constexpr CuResult kSuccess = 0;
-constexpr CuResult kOutOfMemory = 2;
-constexpr CuResult kInvalidValue = 1;
-constexpr CuResult kNotInitialized = 3;
-constexpr CuResult kStubLibrary = 34;
-constexpr CuResult kNoDevice = 100;
-constexpr CuResult kInvalidImage = 200;
-constexpr CuResult kNoBinaryForDevice = 209;
-constexpr CuResult kInvalidPtx = 218;
-constexpr CuResult kUnsupportedPtxVersion = 222;
-constexpr CuResult kInvalidHandle = 400;
-constexpr CuResult kNotFound = 500;
-constexpr CuResult kNotReady = 600;
-constexpr CuResult kDriverMismatch = 803;
-constexpr CuResult kDriverUnsupported = 804;
-constexpr CuResult kCaptureImplicit = 906;
-constexpr int kCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
-constexpr unsigned kStreamNonBlocking = 1;
-constexpr unsigned kEventDisableTiming = 2;
-constexpr unsigned kHostAllocPortable = 1;
-constexpr int kAttributeMemoryType = 2;
-constexpr int kAttributeIsManaged = 8;
-constexpr int kAttributeDeviceOrdinal = 9;
-constexpr int kAttributeRangeStart = 11;
-constexpr int kAttributeRangeSize = 12;
-constexpr int kAttributeComputeMajor = 75;
-constexpr int kAttributeComputeMinor = 76;
-constexpr unsigned kMemoryTypeHost = 1;
-constexpr unsigned kMemoryTypeDevice = 2;
-constexpr unsigned kMemoryTypeUnified = 4;
-// The first driver with all that is used here (CUDA 11).
-constexpr int kVersionMin = 11000;
-
-// CUDA_MEMCPY2D.
-struct CuCopy2d {
-  size_t source_x = 0;
-  size_t source_y = 0;
-  unsigned source_type = 0;
-  const void* source_host = nullptr;
-  DeviceAddress source_device = 0;
-  void* source_array = nullptr;
-  size_t source_pitch = 0;
-  size_t target_x = 0;
-  size_t target_y = 0;
-  unsigned target_type = 0;
-  void* target_host = nullptr;
-  DeviceAddress target_device = 0;
-  void* target_array = nullptr;
-  size_t target_pitch = 0;
-  size_t width_bytes = 0;
-  size_t height = 0;
-};
-static_assert(sizeof(CuCopy2d) == 128);
-
-// The library's names, where they end in a version, are newer than their plain
-// names; the plain ones take 32-bit sizes.
-#define HOLDFAST_CUDA_CALLS(F)                                              \
-  F(init, "cuInit", CuResult (*)(unsigned))                                 \
-  F(driver_version, "cuDriverGetVersion", CuResult (*)(int*))               \
-  F(error_string, "cuGetErrorString", CuResult (*)(CuResult, const char**)) \
-  F(device_count, "cuDeviceGetCount", CuResult (*)(int*))                   \
-  F(device_get, "cuDeviceGet", CuResult (*)(CuDevice*, int))                \
-  F(retain_context, "cuDevicePrimaryCtxRetain",                             \
-    CuResult (*)(CuContext*, CuDevice))                                     \
-  F(push_context, "cuCtxPushCurrent_v2", CuResult (*)(CuContext))           \
-  F(pop_context, "cuCtxPopCurrent_v2", CuResult (*)(CuContext*))            \
-  F(attribute, "cuPointerGetAttribute",                                     \
-    CuResult (*)(void*, int, DeviceAddress))                                \
-  F(host_alloc, "cuMemHostAlloc", CuResult (*)(void**, size_t, unsigned))   \
-  F(host_free, "cuMemFreeHost", CuResult (*)(void*))                        \
-  F(stream_create, "cuStreamCreate", CuResult (*)(DeviceStream*, unsigned)) \
-  F(stream_destroy, "cuStreamDestroy_v2", CuResult (*)(DeviceStream))       \
-  F(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",             \
-    CuResult (*)(int*))                                                     \
-  F(is_capturing, "cuStreamIsCapturing", CuResult (*)(DeviceStream, int*))  \
-  F(event_create, "cuEventCreate", CuResult (*)(DeviceEvent*, unsigned))    \
-  F(event_destroy, "cuEventDestroy_v2", CuResult (*)(DeviceEvent))          \
-  F(event_record, "cuEventRecord", CuResult (*)(DeviceEvent, DeviceStream)) \
-  F(event_query, "cuEventQuery", CuResult (*)(DeviceEvent))                 \
-  F(copy_2d, "cuMemcpy2DAsync_v2",                                          \
-    CuResult (*)(const CuCopy2d*, DeviceStream))                            \
-  F(copy_to_host, "cuMemcpyDtoHAsync_v2",                                   \
-    CuResult (*)(void*, DeviceAddress, size_t, DeviceStream))               \
-  F(copy_to_device, "cuMemcpyHtoDAsync_v2",                                 \
-    CuResult (*)(DeviceAddress, const void*, size_t, DeviceStream))         \
-  F(copy_on_devices, "cuMemcpyAsync",                                       \
-    CuResult (*)(DeviceAddress, DeviceAddress, size_t, DeviceStream))       \
-  F(stream_wait, "cuStreamWaitEvent",                                       \
-    CuResult (*)(DeviceStream, DeviceEvent, unsigned))                      \
-  F(device_alloc, "cuMemAlloc_v2", CuResult (*)(DeviceAddress*, size_t))    \
-  F(device_free, "cuMemFree_v2", CuResult (*)(DeviceAddress))               \
-  F(space, "cuMemGetInfo_v2", CuResult (*)(size_t*, size_t*))               \
-  F(device_attribute, "cuDeviceGetAttribute",                               \
-    CuResult (*)(int*, int, CuDevice))                                      \
-  F(module_load, "cuModuleLoadData", CuResult (*)(CuModule*, const void*))  \
-  F(module_function, "cuModuleGetFunction",                                 \
-    CuResult (*)(DeviceKernel*, CuModule, const char*))                     \
-  F(module_unload, "cuModuleUnload", CuResult (*)(CuModule))                \
-  F(launch, "cuLaunchKernel",                                               \
-    CuResult (*)(DeviceKernel, unsigned, unsigned, unsigned, unsigned,      \
-                 unsigned, unsigned, unsigned, DeviceStream, void**, void**))
-
-struct CudaCalls {
-#define HOLDFAST_DECLARE(name, symbol, type) \
-  std::add_pointer_t<std::remove_pointer_t<type>> name = nullptr;
-  HOLDFAST_CUDA_CALLS(HOLDFAST_DECLARE)
-#undef HOLDFAST_DECLARE
-};
+using namespace cuda;
 
 // Returns the first name that the library lacks, or null.
 const char* FindCalls(void* library, CudaCalls& calls) {
-#define HOLDFAST_FIND(name, symbol, type)                      \
-  calls.name = reinterpret_cast<type>(dlsym(library, symbol)); \
-  if (calls.name == nullptr) return symbol;
+#define HOLDFAST_FIND(name, symbol, parameters)                        \
+  calls.name =                                                         \
+      reinterpret_cast<decltype(calls.name)>(dlsym(library, #symbol)); \
+  if (calls.name == nullptr) return #symbol;
   HOLDFAST_CUDA_CALLS(HOLDFAST_FIND)
 #undef HOLDFAST_FIND
   return nullptr;
@@ -169,6 +55,7 @@ class Cuda : public DeviceDriver {
 
   Result<AddressInfo> Describe(DeviceAddress address) override {
     HF_RETURN_IF_ERROR(CheckProcess());
+    const Relaxed relaxed(calls_);
     AddressInfo info;
     unsigned type = 0;
     // The library answers that an address of ordinary memory is invalid.
@@ -254,14 +141,13 @@ class Cuda : public DeviceDriver {
     });
   }
   Result<bool> HasPassed(int device, DeviceEvent event) override {
-    CuResult result = kSuccess;
+    bool has_passed = false;
     HF_RETURN_IF_ERROR(On(device, [&] {
-      result = calls_.event_query(event);
-      return Status();
+      const CuResult result = calls_.event_query(event);
+      has_passed = result == kSuccess;
+      return result == kNotReady ? Status() : Check(result, "cuEventQuery");
     }));
-    if (result == kNotReady) return false;
-    HF_RETURN_IF_ERROR(Check(result, "cuEventQuery"));
-    return true;
+    return has_passed;
   }
 
   Status CopyToHost(int device, const RowCopy& copy,
@@ -415,18 +301,34 @@ class Cuda : public DeviceDriver {
       "CUDA: this process was forked after CUDA had begun, which CUDA does not "
       "support; start it by spawn, or save from the parent";
 
-  // Makes the context the calling thread's current one for its lifetime, and
-  // permits calls that would otherwise break a capture of the program's.
+  // Permits the calling thread, for its lifetime, calls that would otherwise
+  // break a capture of the program's.
+  class Relaxed {
+   public:
+    explicit Relaxed(const CudaCalls& calls) : calls_(calls) {
+      exchanged_ = calls_.exchange_capture_mode(&mode_);
+    }
+    ~Relaxed() {
+      if (exchanged_ == kSuccess) (void)calls_.exchange_capture_mode(&mode_);
+    }
+    Relaxed(const Relaxed&) = delete;
+    Relaxed& operator=(const Relaxed&) = delete;
+
+   private:
+    const CudaCalls& calls_;
+    int mode_ = kCaptureRelaxed;  // then the thread's own
+    CuResult exchanged_ = kSuccess;
+  };
+
+  // Makes the context the calling thread's current one for its lifetime.
   class Current {
    public:
     Current(const CudaCalls& calls, CuContext context) : calls_(calls) {
-      (void)calls_.exchange_capture_mode(&capture_mode_);
       pushed_ = calls_.push_context(context);
     }
     ~Current() {
       CuContext popped = nullptr;
       if (pushed_ == kSuccess) (void)calls_.pop_context(&popped);
-      (void)calls_.exchange_capture_mode(&capture_mode_);
     }
     Current(const Current&) = delete;
     Current& operator=(const Current&) = delete;
@@ -435,7 +337,6 @@ class Cuda : public DeviceDriver {
 
    private:
     const CudaCalls& calls_;
-    int capture_mode_ = kCaptureRelaxed;  // then the thread's own
     CuResult pushed_ = kSuccess;
   };
 
@@ -459,10 +360,11 @@ class Cuda : public DeviceDriver {
   template <typename Fn>
   Status On(int device, Fn&& fn) {
     HF_RETURN_IF_ERROR(CheckProcess());
+    const Relaxed relaxed(calls_);
     HF_ASSIGN_OR_RETURN(const CuContext context, ContextOf(device));
     const Current current(calls_, context);
-    HF_RETURN_IF_ERROR(Check(current.pushed(), "cuCtxPushCurrent"));
-    const Status status = fn();
+    const Status pushed = Check(current.pushed(), "cuCtxPushCurrent");
+    const Status status = pushed.ok() ? fn() : pushed;
     return status.WithContext("device " + std::to_string(device));
   }
 

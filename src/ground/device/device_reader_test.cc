@@ -296,8 +296,8 @@ TEST(DeviceReader, WithoutPinnedMemoryOrdinaryMemoryServes) {
         (*reader)->Read({0}, {DType::kUint8, read.data(), {2400}, {1}}).ok());
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "holdfast: twin: no pinned memory; copies from device 0 use "
-            "ordinary memory, and are slower\n");
+            "holdfast: twin: no pinned memory; copies between device 0 and the "
+            "host use ordinary memory, and are slower\n");
   EXPECT_EQ(read, bytes);
 }
 

@@ -32,21 +32,71 @@ DeviceAddress AddressOf(const char* data) {
   return reinterpret_cast<DeviceAddress>(data);
 }
 
-void AddCopy(const RowCopy& copy, std::vector<RowCopy>& copies) {
-  // Rows of an array that repeats elements may overlap.
-  const bool is_pitch_allowed = copy.device_pitch >= copy.row_bytes &&
-                                copy.device_pitch <= kDevicePitchMax;
-  if (copy.row_count == 1 || is_pitch_allowed) {
-    copies.push_back(copy);
-    return;
+// Rows that are copied, before it is said on which side the host is.
+struct Rows {
+  const char* from = nullptr;
+  char* to = nullptr;
+  uint64_t from_pitch = 0;
+  uint64_t to_pitch = 0;
+  uint64_t row_bytes = 0;
+  uint64_t row_count = 1;
+
+  // Rows of an array that repeats elements may overlap, and rows may run
+  // backwards.
+  bool are_allowed() const {
+    return row_count == 1 ||
+           (from_pitch >= row_bytes && from_pitch <= kDevicePitchMax &&
+            to_pitch >= row_bytes && to_pitch <= kDevicePitchMax);
   }
-  for (uint64_t row = 0; row < copy.row_count; ++row) {
-    RowCopy one = copy;
-    one.device += row * copy.device_pitch;
-    one.host += row * copy.host_pitch;
-    one.row_count = 1;
-    copies.push_back(one);
+};
+
+// Returns the rows that the two innermost loops go through; `from` and `to` are
+// null.
+Rows InnerRows(const StridedLoops& loops, uint64_t element_bytes) {
+  const LoopDim& inner = loops.inner();
+  const auto step = static_cast<int64_t>(element_bytes);
+  const bool is_dense = inner.extent == 1 || (inner.source_stride == step &&
+                                              inner.target_stride == step);
+  Rows rows;
+  if (!is_dense) {
+    rows.row_bytes = element_bytes;
+  } else {
+    rows.row_bytes = static_cast<uint64_t>(inner.extent) * element_bytes;
+    if (loops.rank == 1) return rows;
   }
+  const LoopDim& dim = is_dense ? loops.dims[loops.rank - 2] : inner;
+  rows.from_pitch = static_cast<uint64_t>(dim.source_stride);
+  rows.to_pitch = static_cast<uint64_t>(dim.target_stride);
+  rows.row_count = static_cast<uint64_t>(dim.extent);
+  return rows;
+}
+
+// Calls add(rows) until all elements of `source` are copied to `target`.
+template <typename Add>
+void ForEachRows(const ConstArrayView& source, const ArrayView& target,
+                 const Add& add) {
+  const uint64_t element_bytes = DTypeBytes(source.dtype);
+  const StridedLoops loops = PlanLoops(source, target);
+  if (loops.empty) return;
+  Rows rows = InnerRows(loops, element_bytes);
+  const bool is_one_loop = rows.row_bytes == element_bytes || loops.rank == 1;
+  ForEachRun(loops, is_one_loop ? 1 : 2, [&](const char* from, char* to) {
+    rows.from = from;
+    rows.to = to;
+    if (rows.are_allowed()) {
+      add(rows);
+      return true;
+    }
+    for (uint64_t row = 0; row < rows.row_count; ++row) {
+      Rows one = rows;
+      one.from += row * rows.from_pitch;
+      one.to += row * rows.to_pitch;
+      one.from_pitch = one.to_pitch = one.row_bytes;
+      one.row_count = 1;
+      add(one);
+    }
+    return true;
+  });
 }
 
 }  // namespace
@@ -114,33 +164,25 @@ BoxRows RowsOf(const ConstArrayView& array, const Box& box, char* host) {
     // Strides of single elements do not matter, but zero is not allowed.
     if (target.shape[dim] == 1) target.strides[dim] = element_bytes;
   }
-  const StridedLoops loops = PlanLoops(source, target);
-  const LoopDim& inner = loops.inner();
-  if (inner.source_stride != element_bytes && inner.extent > 1) {
-    ForEachRun(loops, 1, [&](const char* from, char* to) {
-      AddCopy({AddressOf(from), static_cast<uint64_t>(inner.source_stride), to,
-               static_cast<uint64_t>(inner.target_stride),
-               static_cast<uint64_t>(element_bytes),
-               static_cast<uint64_t>(inner.extent)},
-              rows.copies);
-      return true;
-    });
-    return rows;
-  }
-  const auto row_bytes = static_cast<uint64_t>(inner.extent * element_bytes);
-  const int row_rank = loops.rank > 1 ? 2 : 1;
-  ForEachRun(loops, row_rank, [&](const char* from, char* to) {
-    RowCopy copy{AddressOf(from), row_bytes, to, row_bytes, row_bytes, 1};
-    if (row_rank == 2) {
-      const LoopDim& outer = loops.dims[loops.rank - 2];
-      copy.device_pitch = static_cast<uint64_t>(outer.source_stride);
-      copy.host_pitch = static_cast<uint64_t>(outer.target_stride);
-      copy.row_count = static_cast<uint64_t>(outer.extent);
-    }
-    AddCopy(copy, rows.copies);
-    return true;
+  ForEachRows(source, target, [&](const Rows& found) {
+    rows.copies.push_back({AddressOf(found.from), found.from_pitch, found.to,
+                           found.to_pitch, found.row_bytes, found.row_count});
   });
   return rows;
+}
+
+std::vector<DeviceRowCopy> RowsBetween(const ConstArrayView& source,
+                                       const ConstArrayView& target) {
+  std::vector<DeviceRowCopy> copies;
+  const ArrayView written{target.dtype,
+                          reinterpret_cast<char*>(AddressOf(target.data)),
+                          target.shape, target.strides};
+  ForEachRows(source, written, [&](const Rows& found) {
+    copies.push_back({AddressOf(found.from), found.from_pitch,
+                      AddressOf(found.to), found.to_pitch, found.row_bytes,
+                      found.row_count});
+  });
+  return copies;
 }
 
 }  // namespace holdfast

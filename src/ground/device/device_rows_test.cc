@@ -1,5 +1,6 @@
 #include "ground/device/device_rows.h"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
@@ -101,6 +102,53 @@ TEST(DeviceRows, CopiesEqualTheSlowTwinsForAnyStridesAndBox) {
     MakeCopies(rows);
     EXPECT_EQ(host.back(), '\xee');
     EXPECT_EQ(ElementsOf(rows.view), ElementsOf(part));
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(DeviceRows, CopiesBetweenDevicesEqualTheSlowTwins) {
+  int tried_count = 0;
+  for (unsigned seed = 0; tried_count < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const RandomArray source = MakeArray(random);
+    RandomArray target = MakeArray(random);
+    const bool is_usable =
+        target.view.shape.size() == source.view.shape.size() &&
+        std::ranges::count(target.view.strides, 0) == 0;
+    if (!is_usable) continue;
+    ++tried_count;
+    // The part that both have.
+    Box part = BoxOf(source.view.shape);
+    for (size_t dim = 0; dim < part.shape.size(); ++dim) {
+      part.shape[dim] = std::min(part.shape[dim], target.view.shape[dim]);
+    }
+    target.view.dtype = source.view.dtype;
+    for (int64_t& stride : target.view.strides) stride *= 16;  // widest dtype
+    std::string memory(target.memory.size() * 16 + 16, '\xee');
+    target.view.data =
+        memory.data() + 16 * (target.view.data - target.memory.data());
+    const ConstArrayView from = Subview(source.view, part);
+    const ConstArrayView to = Subview(target.view, part);
+    std::string want = memory;
+    CopyStrided(from, {to.dtype, want.data() + (to.data - memory.data()),
+                       to.shape, to.strides});
+    for (const DeviceRowCopy& copy : RowsBetween(from, to)) {
+      if (copy.row_count > 1) {
+        ASSERT_GE(copy.source_pitch, copy.row_bytes);
+        ASSERT_GE(copy.target_pitch, copy.row_bytes);
+        ASSERT_LE(copy.source_pitch, kDevicePitchMax);
+        ASSERT_LE(copy.target_pitch, kDevicePitchMax);
+      }
+      for (uint64_t row = 0; row < copy.row_count; ++row) {
+        std::memcpy(
+            reinterpret_cast<char*>(copy.target + row * copy.target_pitch),
+            reinterpret_cast<const char*>(copy.source +
+                                          row * copy.source_pitch),
+            copy.row_bytes);
+      }
+    }
+    EXPECT_EQ(memory, want);
     if (::testing::Test::HasFailure()) return;
   }
 }

@@ -23,15 +23,25 @@ constexpr std::chrono::milliseconds kLookInterval{1000};
 
 }  // namespace
 
-struct PinnedRing::Slot::Memory {
-  char* pinned = nullptr;
-  Buffer pageable;  // used if pinned is null
+// The copies between a slot and one device.
+struct PinnedRing::Slot::Track {
+  int device = 0;
   DeviceStream stream = 0;
   DeviceEvent event = 0;
   bool is_pending = false;  // copies were begun, and nobody has waited since
-  std::shared_ptr<const void> owner;  // of the memory that copies read
+};
+
+struct PinnedRing::Slot::Memory {
+  char* pinned = nullptr;
+  Buffer pageable;  // used if pinned is null
+  std::vector<Track> tracks;
+  // They keep the memory on devices that pending copies use.
+  std::vector<std::shared_ptr<const void>> owners;
 
   char* data() { return pinned != nullptr ? pinned : pageable.data(); }
+  bool is_pending() const {
+    return std::ranges::any_of(tracks, &Track::is_pending);
+  }
 };
 
 void PinnedRing::KeepForever(std::unique_ptr<Slot::Memory> memory) {
@@ -68,51 +78,43 @@ PinnedRing::~PinnedRing() {
 }
 
 void PinnedRing::Destroy(Slot::Memory& memory) {
-  if (memory.event != 0) driver_.DestroyEvent(device_, memory.event);
-  if (memory.stream != 0) driver_.DestroyStream(device_, memory.stream);
+  for (const Slot::Track& track : memory.tracks) {
+    driver_.DestroyEvent(track.device, track.event);
+    driver_.DestroyStream(track.device, track.stream);
+  }
   if (memory.pinned != nullptr) driver_.FreePinned(device_, memory.pinned);
 }
 
 Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot(
     bool is_first) {
   auto memory = std::make_unique<Slot::Memory>();
-  const auto make = [&]() -> Status {
-    if (is_pinned_) {
-      const Result<char*> pinned =
-          driver_.AllocatePinned(device_, options_.slot_bytes);
-      if (pinned.ok()) {
-        memory->pinned = *pinned;
-      } else if (pinned.status().code() != StatusCode::kResourceExhausted ||
-                 !is_first) {
-        return pinned.status();
-      } else if (is_pinned_.exchange(false)) {
-        std::fprintf(stderr,
-                     "holdfast: %s; copies from device %d use ordinary memory, "
-                     "and are slower\n",
-                     std::string(pinned.status().message()).c_str(), device_);
-      }
+  if (is_pinned_) {
+    const Result<char*> pinned =
+        driver_.AllocatePinned(device_, options_.slot_bytes);
+    if (pinned.ok()) {
+      memory->pinned = *pinned;
+      return memory;
     }
-    if (memory->pinned == nullptr) {
-      memory->pageable = Buffer::TryAllocate(options_.slot_bytes);
-      if (memory->pageable.data() == nullptr) {
-        return ResourceExhaustedError(
-            "no memory for a buffer of " + std::to_string(options_.slot_bytes) +
-            " bytes for copies from device " + std::to_string(device_));
-      }
+    if (pinned.status().code() != StatusCode::kResourceExhausted || !is_first) {
+      return pinned.status();
     }
-    HF_ASSIGN_OR_RETURN(memory->stream, driver_.CreateStream(device_));
-    HF_ASSIGN_OR_RETURN(memory->event, driver_.CreateEvent(device_));
-    return Status();
-  };
-  const Status made = make();
-  if (made.ok()) return memory;
-  Destroy(*memory);
-  return made;
+    if (is_pinned_.exchange(false)) {
+      std::fprintf(stderr,
+                   "holdfast: %s; copies between device %d and the host use "
+                   "ordinary memory, and are slower\n",
+                   std::string(pinned.status().message()).c_str(), device_);
+    }
+  }
+  memory->pageable = Buffer::TryAllocate(options_.slot_bytes);
+  if (memory->pageable.data() != nullptr) return memory;
+  return ResourceExhaustedError("no memory for a buffer of " +
+                                std::to_string(options_.slot_bytes) +
+                                " bytes for copies between device " +
+                                std::to_string(device_) + " and the host");
 }
 
 Result<PinnedRing::Slot> PinnedRing::Take() {
-  const auto deadline =
-      Clock::now() + std::chrono::seconds(options_.wait_seconds_max);
+  const Clock::time_point deadline = Deadline();
   std::unique_lock lock(mutex_);
   for (;;) {
     Status reclaimed;
@@ -144,23 +146,33 @@ Result<PinnedRing::Slot> PinnedRing::Take() {
       continue;
     }
     HF_RETURN_IF_ERROR(reclaimed);
-    if (Clock::now() >= deadline) return LateError();
+    if (Clock::now() >= deadline) return LateError(device_);
     given_back_.wait_for(lock,
                          busy_.empty() ? kLookInterval : kReclaimInterval);
   }
 }
 
+Result<bool> PinnedRing::HaveEnded(Slot::Memory& memory) {
+  for (Slot::Track& track : memory.tracks) {
+    if (!track.is_pending) continue;
+    HF_ASSIGN_OR_RETURN(const bool has_passed,
+                        driver_.HasPassed(track.device, track.event));
+    if (!has_passed) return false;
+    track.is_pending = false;
+  }
+  memory.owners.clear();
+  return true;
+}
+
 Status PinnedRing::ReclaimBusy() {
   Status failure;
   for (size_t i = 0; i < busy_.size();) {
-    const auto has_passed = driver_.HasPassed(device_, busy_[i]->event);
-    if (!has_passed.ok()) failure = has_passed.status();
-    if (!has_passed.ok() || !*has_passed) {
+    const auto have_ended = HaveEnded(*busy_[i]);
+    if (!have_ended.ok()) failure = have_ended.status();
+    if (!have_ended.ok() || !*have_ended) {
       ++i;
       continue;
     }
-    busy_[i]->is_pending = false;
-    busy_[i]->owner.reset();
     spare_.push_back(std::move(busy_[i]));
     busy_.erase(busy_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -169,9 +181,14 @@ Status PinnedRing::ReclaimBusy() {
 
 void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
   const std::lock_guard lock(mutex_);
-  if (!memory->is_pending) {
+  const bool are_recorded =
+      std::ranges::all_of(memory->tracks, [&](const Slot::Track& track) {
+        return !track.is_pending ||
+               driver_.Record(track.device, track.event, track.stream).ok();
+      });
+  if (!memory->is_pending()) {
     spare_.push_back(std::move(memory));
-  } else if (driver_.Record(device_, memory->event, memory->stream).ok()) {
+  } else if (are_recorded) {
     busy_.push_back(std::move(memory));
   } else {
     KeepForever(std::move(memory));
@@ -181,21 +198,31 @@ void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
   given_back_.notify_all();
 }
 
-Status PinnedRing::WaitFor(DeviceEvent event) const {
-  const auto deadline =
-      Clock::now() + std::chrono::seconds(options_.wait_seconds_max);
+PinnedRing::Clock::time_point PinnedRing::Deadline() const {
+  return Clock::now() + std::chrono::seconds(options_.wait_seconds_max);
+}
+
+Status PinnedRing::WaitFor(int device, DeviceEvent event,
+                           const CancelToken& cancel) const {
+  return WaitUntil(device, event, Deadline(), cancel);
+}
+
+Status PinnedRing::WaitUntil(int device, DeviceEvent event,
+                             Clock::time_point deadline,
+                             const CancelToken& cancel) const {
   for (;;) {
     HF_ASSIGN_OR_RETURN(const bool has_passed,
-                        driver_.HasPassed(device_, event));
+                        driver_.HasPassed(device, event));
     if (has_passed) return Status();
-    if (Clock::now() >= deadline) return LateError();
+    HF_RETURN_IF_ERROR(cancel.Check());
+    if (Clock::now() >= deadline) return LateError(device);
     std::this_thread::sleep_for(kPollInterval);
   }
 }
 
-Status PinnedRing::LateError() const {
+Status PinnedRing::LateError(int device) const {
   return DeadlineExceededError(
-      std::string(driver_.name()) + ": device " + std::to_string(device_) +
+      std::string(driver_.name()) + ": device " + std::to_string(device) +
       " has not finished a copy in " +
       std::to_string(options_.wait_seconds_max) +
       " s: the work that the program queued before it does not end");
@@ -212,21 +239,68 @@ PinnedRing::Slot::~Slot() {
 
 char* PinnedRing::Slot::data() const { return memory_->data(); }
 
+Result<PinnedRing::Slot::Track*> PinnedRing::Slot::Begin(
+    int device, std::shared_ptr<const void> owner) {
+  auto track = std::ranges::find(memory_->tracks, device, &Track::device);
+  if (track == memory_->tracks.end()) {
+    DeviceDriver& driver = ring_->driver_;
+    HF_ASSIGN_OR_RETURN(const DeviceStream stream, driver.CreateStream(device));
+    const Result<DeviceEvent> event = driver.CreateEvent(device);
+    if (!event.ok()) {
+      driver.DestroyStream(device, stream);
+      return event.status();
+    }
+    memory_->tracks.push_back({device, stream, *event});
+    track = std::prev(memory_->tracks.end());
+  }
+  std::vector<std::shared_ptr<const void>>& owners = memory_->owners;
+  if (owner != nullptr && (owners.empty() || owners.back() != owner)) {
+    owners.push_back(std::move(owner));
+  }
+  // Pending even if the copy fails, because part of it may have begun.
+  track->is_pending = true;
+  return &*track;
+}
+
 Status PinnedRing::Slot::CopyToHost(const RowCopy& copy,
                                     std::shared_ptr<const void> owner) {
-  // Pending even if the call fails, because part of the copy may have begun.
-  memory_->is_pending = true;
-  memory_->owner = std::move(owner);
-  return ring_->driver_.CopyToHost(ring_->device_, copy, memory_->stream);
+  const int device = ring_->device_;
+  HF_ASSIGN_OR_RETURN(Track* const track, Begin(device, std::move(owner)));
+  return ring_->driver_.CopyToHost(device, copy, track->stream);
+}
+
+Status PinnedRing::Slot::CopyToDevice(int device, const RowCopy& copy,
+                                      std::shared_ptr<const void> owner) {
+  HF_ASSIGN_OR_RETURN(Track* const track, Begin(device, std::move(owner)));
+  return ring_->driver_.CopyToDevice(device, copy, track->stream);
+}
+
+Status PinnedRing::Slot::CopyOnDevices(int device, const DeviceRowCopy& copy,
+                                       std::shared_ptr<const void> owner) {
+  HF_ASSIGN_OR_RETURN(Track* const track, Begin(device, std::move(owner)));
+  return ring_->driver_.CopyOnDevices(device, copy, track->stream);
+}
+
+Status PinnedRing::Slot::WaitForTrack(Track& track,
+                                      Clock::time_point deadline) {
+  if (!track.is_pending) return Status();
+  HF_RETURN_IF_ERROR(
+      ring_->driver_.Record(track.device, track.event, track.stream));
+  HF_RETURN_IF_ERROR(
+      ring_->WaitUntil(track.device, track.event, deadline, CancelToken()));
+  track.is_pending = false;
+  return Status();
 }
 
 Status PinnedRing::Slot::Wait() {
-  HF_RETURN_IF_ERROR(
-      ring_->driver_.Record(ring_->device_, memory_->event, memory_->stream));
-  HF_RETURN_IF_ERROR(ring_->WaitFor(memory_->event));
-  memory_->is_pending = false;
-  memory_->owner.reset();
-  return Status();
+  const Clock::time_point deadline = ring_->Deadline();
+  Status failure;
+  for (Track& track : memory_->tracks) {
+    Status waited = WaitForTrack(track, deadline);
+    if (failure.ok()) failure = std::move(waited);
+  }
+  if (!memory_->is_pending()) memory_->owners.clear();
+  return failure;
 }
 
 }  // namespace holdfast

@@ -1,12 +1,12 @@
-// PinnedRing: the page-locked memory through which copies between one device
-// and the host pass.
+// PinnedRing: the page-locked memory through which copies between devices and
+// the host pass.
 //
-// It has equal slots, each with a stream and an event of its own, so that
-// copies through different slots run side by side. Slots are made when they are
-// first needed, up to the bound, and kept for later calls. If the system
-// refuses page-locked memory, the ring makes do with the slots that it has; if
-// it has none, slots are ordinary memory, copies are slower, and stderr says so
-// once.
+// It has equal slots, each with its own stream and event on each device that it
+// is used with, so that copies through different slots run side by side. Slots
+// are made when they are first needed, up to the bound, and kept for later
+// calls. If the system refuses page-locked memory, the ring makes do with the
+// slots that it has; if it has none, slots are ordinary memory, copies are
+// slower, and stderr says so once.
 //
 // Thread-safety: any thread. Ownership: owns its slots; borrows the driver.
 // Units: bytes. Errors: those of DeviceDriver; DeadlineExceeded (a copy did not
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ground/base/bytes.h"
+#include "ground/base/cancel.h"
 #include "ground/device/device_driver.h"
 
 namespace holdfast {
@@ -34,11 +35,16 @@ struct PinnedRingOptions {
 };
 
 class PinnedRing {
+ private:
+  using Clock = std::chrono::steady_clock;
+
  public:
   // The options for this machine: at most 1 GiB, and at most a tenth of its
   // memory.
   static PinnedRingOptions DefaultOptions();
 
+  // `device` is the one that CopyToHost copies from, and one that the program
+  // uses already.
   PinnedRing(DeviceDriver& driver, int device,
              const PinnedRingOptions& options);
   ~PinnedRing();
@@ -59,13 +65,26 @@ class PinnedRing {
     // device's memory, until the copy has ended. REQUIRES: copy.host is inside
     // data().
     Status CopyToHost(const RowCopy& copy, std::shared_ptr<const void> owner);
-    // Waits until all copies of the slot have ended.
+    // The same in the other direction, to any device.
+    Status CopyToDevice(int device, const RowCopy& copy,
+                        std::shared_ptr<const void> owner);
+    // Begins a copy between devices after the slot's earlier copies to
+    // `device`, which has one of its sides.
+    Status CopyOnDevices(int device, const DeviceRowCopy& copy,
+                         std::shared_ptr<const void> owner);
+    // Waits until all copies of the slot have ended, also if one has failed.
+    // Returns the first failure.
     Status Wait();
 
    private:
     friend class PinnedRing;
+    struct Track;
     struct Memory;
     Slot(PinnedRing* ring, std::unique_ptr<Memory> memory);
+
+    // Returns the slot's track on a device, for a copy that begins now.
+    Result<Track*> Begin(int device, std::shared_ptr<const void> owner);
+    Status WaitForTrack(Track& track, Clock::time_point deadline);
 
     PinnedRing* ring_;
     std::unique_ptr<Memory> memory_;
@@ -74,16 +93,19 @@ class PinnedRing {
   // Takes a slot, or waits until another caller gives one back. REQUIRES: the
   // calling thread has no other slot.
   Result<Slot> Take();
-  // Waits until an event of the program's work has passed.
-  Status WaitFor(DeviceEvent event) const;
+  // Waits until an event of the program's work has passed, or `cancel` is
+  // cancelled.
+  Status WaitFor(int device, DeviceEvent event,
+                 const CancelToken& cancel = CancelToken()) const;
 
   DeviceDriver& driver() const { return driver_; }
   int device() const { return device_; }
   uint64_t slot_bytes() const { return options_.slot_bytes; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
+  Clock::time_point Deadline() const;
+  Status WaitUntil(int device, DeviceEvent event, Clock::time_point deadline,
+                   const CancelToken& cancel) const;
   Result<std::unique_ptr<Slot::Memory>> MakeSlot(bool is_first);
   void Destroy(Slot::Memory& memory);
   void GiveBack(std::unique_ptr<Slot::Memory> memory);
@@ -93,7 +115,8 @@ class PinnedRing {
   // Moves the busy slots whose copies have ended to the spare ones; returns the
   // device's error if it cannot say. Called with the mutex held.
   Status ReclaimBusy();
-  Status LateError() const;
+  Result<bool> HaveEnded(Slot::Memory& memory);
+  Status LateError(int device) const;
 
   DeviceDriver& driver_;
   const int device_;

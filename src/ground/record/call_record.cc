@@ -57,6 +57,7 @@ void CallRecord::StartPhase(std::string_view phase, uint64_t total_bytes) {
   bool must_watch = false;
   {
     const std::lock_guard lock(mutex_);
+    if (is_last_phase_) return;
     phase_ = phase;
     phase_begun_ns_ = SteadyNowNs();
     total_bytes_ = total_bytes;
@@ -65,6 +66,12 @@ void CallRecord::StartPhase(std::string_view phase, uint64_t total_bytes) {
     is_watched_ |= must_watch;
   }
   if (must_watch) Watchdog::Get().Want(this);
+}
+
+void CallRecord::StartLastPhase(std::string_view phase, uint64_t total_bytes) {
+  StartPhase(phase, total_bytes);
+  const std::lock_guard lock(mutex_);
+  is_last_phase_ = true;
 }
 
 CallState CallRecord::State() const {

@@ -58,6 +58,9 @@ class CallRecord {
   const std::string& path() const { return path_; }
 
   void StartPhase(std::string_view phase, uint64_t total_bytes);
+  // StartPhase, for a phase that other calls do part by part: the phases that
+  // they start are ignored, and what they have done is added up.
+  void StartLastPhase(std::string_view phase, uint64_t total_bytes);
   void AddDone(uint64_t byte_count) {
     done_bytes_.fetch_add(byte_count, std::memory_order_relaxed);
   }
@@ -96,6 +99,7 @@ class CallRecord {
   mutable std::mutex mutex_;
   int64_t rank_count_ = 1;
   std::string phase_ = "plan";
+  bool is_last_phase_ = false;
   std::string meeting_;  // "meet: write" while the rank waits there
   int64_t phase_begun_ns_;
   int64_t meeting_begun_ns_ = 0;

@@ -101,6 +101,7 @@ Result<SaveSteps> SaveSteps::Begin(
   steps.group_ = std::move(group);
   steps.path_ = path;
   steps.custom_metadata_ = save_options.custom_metadata;
+  steps.warn_ = options.warn;
   return steps;
 }
 
@@ -119,7 +120,11 @@ Status SaveSteps::Commit() {
   RootRecord root;
   root.item_handlers_json = ItemHandlersJson(*handler_);
   root.custom_metadata = custom_metadata_;
-  return pending_->Commit(root);
+  HF_RETURN_IF_ERROR(pending_->Commit(root));
+  for (const std::string& note : pending_->notes()) {
+    if (warn_) warn_(note);
+  }
+  return Status();
 }
 
 Result<Tree> RestoreWith(CheckpointHandler& handler, ProcessGroup* group,

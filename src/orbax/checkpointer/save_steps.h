@@ -54,6 +54,7 @@ class SaveSteps {
   std::shared_ptr<ProcessGroup> group_;
   std::string path_;
   std::string custom_metadata_;
+  std::function<void(const std::string&)> warn_;
   std::unique_ptr<PendingSave> pending_;
 };
 

@@ -35,6 +35,7 @@ CheckpointerOptions CheckpointerOptionsOf(
   checkpointer.sync = options.sync;
   checkpointer.write_digests = options.write_digests;
   checkpointer.now_ns = options.now_ns;
+  checkpointer.warn = options.warn;
   return checkpointer;
 }
 

@@ -223,7 +223,9 @@ Status CopyStep(TierRun& run, ProcessGroup& group, const TierStep& step) {
   record.item_handlers_json =
       nlohmann::ordered_json{{copied.item, kPyTreeHandlerTypestr}}.dump();
   record.documents = TierJsonOf(run, step).dump();
-  return pending->Commit(record);
+  HF_RETURN_IF_ERROR(pending->Commit(record));
+  for (const std::string& note : pending->notes()) run.Warn(note);
+  return Status();
 }
 
 }  // namespace

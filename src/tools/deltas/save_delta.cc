@@ -16,6 +16,7 @@
 #include "engine/references/referrers.h"
 #include "engine/restore/leaf_request.h"
 #include "engine/save/array_source.h"
+#include "engine/save/float_sums.h"
 #include "foreign/chain/delta_info.h"
 #include "formats/delta/array_delta.h"
 #include "formats/delta/chunk_delta.h"
@@ -29,6 +30,7 @@
 #include "holdfast/delta.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
+#include "stores/storage/read_if_there.h"
 #include "tools/deltas/batches.h"
 #include "tools/deltas/choose_base.h"
 
@@ -406,13 +408,39 @@ class DeltaSaver {
       }
       info_.hashes.push_back(ChunkHash(hashes));
       info_.states.push_back(array.state());
+      AddFloats(array, hashes);
       if (info_.states.back() == ArrayState::kSame) continue;
       ++result_.changed_array_count;
       HF_ASSIGN_OR_RETURN(Array bytes, BytesOfArray(array));
       members.emplace_back(array.name, std::move(bytes));
     }
+    if (has_base_floats_) TakeFloatsOfBase();
     info_.id = DeltaResultId(info_);
     return Tree::Dict(std::move(members));
+  }
+
+  void AddFloats(const NewArray& array, const std::string& hashes) {
+    const Shape& shape = array.source.shape();
+    if (!CountsAsFloats(array.dtype, shape)) return;
+    *floats_ +=
+        {ChunkHash(hashes + array.name), 1,
+         static_cast<uint64_t>(ElementCount(shape)) * DTypeBytes(array.dtype)};
+    has_base_floats_ &= array.state() == ArrayState::kSame;
+  }
+
+  // Describes the arrays as the base does, which may be a whole step and then
+  // has another hash of the same arrays.
+  void TakeFloatsOfBase() {
+    const Place base(base_->info().path);
+    const Place place = info_.item.empty() ? base : base / info_.item;
+    const auto digests =
+        ReadIfThere(*place.OpenStore(), kDigestFile, ParseDigestFile);
+    if (!digests.ok() || !*digests) return;
+    const std::optional<FloatArrays>& theirs = (*digests)->floats;
+    // If the base has more arrays, they are not the same.
+    if (theirs && theirs->array_count == floats_->array_count) {
+      floats_ = theirs;
+    }
   }
 
   Result<DeltaResult> Write() {
@@ -424,6 +452,7 @@ class DeltaSaver {
     save.fingerprints = false;  // useless for differences
     save.value_metadata_tree.clear();
     save.support_rich_types = false;
+    save.floats = &floats_;
     nlohmann::ordered_json metadata = {
         {std::string(kDeltaKey), DeltaInfoToJson(info_)}};
     save.item_documents = metadata.dump();
@@ -444,6 +473,7 @@ class DeltaSaver {
     root.item_handlers_json = '"' + std::string(kPyTreeHandlerTypestr) + '"';
     root.custom_metadata = info_.tree.custom_metadata;
     HF_RETURN_IF_ERROR(pending->Commit(root));
+    result_.notes = pending->notes();
     return Finished(saved);
   }
 
@@ -471,6 +501,8 @@ class DeltaSaver {
   std::unordered_map<std::string_view, size_t> base_leaves_;
   DeltaInfo info_;
   std::vector<NewArray> arrays_;  // the stored arrays of info_.tree
+  std::optional<FloatArrays> floats_ = FloatArrays();
+  bool has_base_floats_ = true;  // all are the base's
   uint64_t total_bytes_ = 0;
   DeltaResult result_;
   bool has_base_failed_ = false;
@@ -551,6 +583,7 @@ Result<DeltaResult> SaveInRun(const std::string& step, const std::string& item,
   HF_ASSIGN_OR_RETURN(const SaveResult saved, save_whole());
   DeltaResult whole;
   whole.stats = saved.stats;
+  whole.notes = saved.notes;
   whole.why_whole = std::move(base.why_whole);
   return whole;
 }

@@ -202,10 +202,13 @@ class _Reader:
         shape = tuple(stored.info.shape)
         strict = getattr(plan.args, "strict", True)
         _placement.check_shape(placement, shape, strict)
+        if placement.shape == shape:
+            self._checkpoint = stored.checkpoint
+            self._requests += placement.requests(
+                stored.index, takes_devices=True
+            )
+            return
         for buffer in placement.buffers.values():
-            if placement.shape == shape:
-                self._request(stored, buffer)
-                continue
             buffer.take(np.zeros(buffer.shape, buffer.dtype))
             part = _placement.stored_part(buffer, shape)
             if part is not None:

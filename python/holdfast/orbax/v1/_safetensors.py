@@ -384,7 +384,7 @@ def _slot(tensor: _Tensor, abstract: Any | None) -> Slot:
         everywhere = jax.sharding.PartitionSpec()
         sharding = jax.sharding.NamedSharding(mesh, everywhere)
     placement = _jax_arrays.placement(tensor.shape, abstract.dtype, sharding)
-    requests = [(tensor.leaf, buffer) for buffer in placement.buffers.values()]
+    requests = placement.requests(tensor.leaf, takes_devices=True)
     return Slot(requests, placement.finish, placement)
 
 
@@ -400,7 +400,7 @@ def _filled(
         (leaf, buffer)
         for slot in slots
         for leaf, buffer in slot.requests
-        if buffer.array.size > 0
+        if not isinstance(buffer, Buffer) or buffer.array.size > 0
     ]
     read(file, requests, None, in_flight_bytes_max=bytes_max)
     put_all([slot.placement for slot in slots if slot.placement])

@@ -1,0 +1,727 @@
+// Loads into the memory of devices (the twin's): every format, dtype and layout
+// of the target; boxes, replicas; what remains after failures; bounds of
+// memory.
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/forged_fingerprint.h"
+#include "checkpoint/test_trees.h"
+#include "engine/device/device_loader.h"
+#include "gmock/gmock.h"
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
+#include "gtest/gtest.h"
+#include "holdfast/delta.h"
+#include "holdfast/tools/convert.h"
+#include "holdfast/tools/torch_file.h"
+#include "holdfast/tools/view.h"
+#include "tools/recipe/recipe_checkpoint.h"
+#include "twins/device_twin.h"
+#include "twins/scratch_directory.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// How the elements of a target are arranged on its device.
+enum class TargetLayout { kRows, kColumns, kEverySecond, kBackwards };
+constexpr TargetLayout kTargetLayouts[] = {
+    TargetLayout::kRows, TargetLayout::kColumns, TargetLayout::kEverySecond,
+    TargetLayout::kBackwards};
+
+// Memory of a device that a load writes to, and what it must be afterwards.
+struct DeviceBox {
+  DeviceReadRequest request;
+  DeviceAddress memory = 0;
+  std::string want;
+};
+
+DeviceArray ArrangedAs(DType dtype, const Shape& shape, TargetLayout layout) {
+  DeviceArray array;
+  array.dtype = dtype;
+  array.shape = shape;
+  array.strides = ContiguousStrides(shape, DTypeBytes(dtype));
+  const size_t rank = shape.size();
+  if (layout == TargetLayout::kColumns) {
+    Shape reversed(shape.rbegin(), shape.rend());
+    array.strides = ContiguousStrides(reversed, DTypeBytes(dtype));
+    std::reverse(array.strides.begin(), array.strides.end());
+  } else if (layout == TargetLayout::kEverySecond) {
+    for (int64_t& stride : array.strides) stride *= 2;
+  } else if (layout == TargetLayout::kBackwards && rank > 0) {
+    array.strides[0] = -array.strides[0];
+  }
+  return array;
+}
+
+class DeviceLoads : public ::testing::Test {
+ protected:
+  static DeviceLoaderOptions SmallWindows() {
+    return {.window_bytes = {1024, 4096},
+            .lane_count_max = 3,
+            .pinned_bytes_max = 3 * 4096,
+            .wait_seconds_max = 20};
+  }
+
+  explicit DeviceLoads(const DeviceTwin::Options& options = {.device_count = 2})
+      : twin_(options) {}
+
+  void TearDown() override { EXPECT_THAT(twin_.violations(), IsEmpty()); }
+
+  // Allocates memory on a device for a box of a leaf, filled with 'g'; its
+  // elements have to become those that the host reads.
+  DeviceBox BoxOn(int device, const Checkpoint& checkpoint, size_t leaf,
+                  const Box& box, DType dtype, TargetLayout layout) {
+    DeviceBox target;
+    DeviceArray array = ArrangedAs(dtype, box.shape, layout);
+    const auto byte_count = static_cast<size_t>(
+        2 * ElementCount(box.shape) * static_cast<int64_t>(DTypeBytes(dtype)));
+    const int64_t first =
+        layout == TargetLayout::kBackwards && !box.shape.empty()
+            ? -array.strides[0] * (box.shape[0] - 1)
+            : 0;
+    target.want.assign(byte_count, 'g');
+    target.memory = twin_.Allocate(device, target.want);
+    array.address = target.memory + static_cast<uint64_t>(first);
+    const auto read = checkpoint.ReadBox(leaf, box.origin, box.shape);
+    EXPECT_TRUE(read.ok()) << read.status().ToString();
+    ConvertStrided(read->view(), {dtype, target.want.data() + first, box.shape,
+                                  array.strides});
+    target.request = {leaf, box.origin, std::move(array)};
+    return target;
+  }
+
+  // Returns the boxes of all arrays, on devices and in layouts in turns.
+  std::vector<DeviceBox> AllBoxes(const Checkpoint& checkpoint) {
+    std::vector<DeviceBox> boxes;
+    const auto& leaves = checkpoint.leaves();
+    for (size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      const LeafInfo& info = leaves[leaf];
+      const bool is_array =
+          info.dtype && info.problem.ok() &&
+          (info.kind == ValueKind::kArray || info.kind == ValueKind::kScalar);
+      if (!is_array || ElementCount(info.shape) == 0) continue;
+      boxes.push_back(BoxOn(static_cast<int>(leaf % 2), checkpoint, leaf,
+                            BoxOf(info.shape), *info.dtype,
+                            kTargetLayouts[leaf / 2 % 4]));
+    }
+    return boxes;
+  }
+
+  static std::vector<DeviceReadRequest> RequestsOf(
+      const std::vector<DeviceBox>& boxes) {
+    std::vector<DeviceReadRequest> requests;
+    for (const DeviceBox& box : boxes) requests.push_back(box.request);
+    return requests;
+  }
+
+  Result<Stats> Load(const Checkpoint& checkpoint,
+                     const std::vector<DeviceBox>& boxes,
+                     const RunOptions& run = {}) {
+    return loader_->Read(checkpoint, RequestsOf(boxes), run);
+  }
+
+  bool AreRight(const std::vector<DeviceBox>& boxes) {
+    return std::ranges::all_of(boxes, [&](const DeviceBox& box) {
+      return twin_.Read(box.memory, box.want.size()) == box.want;
+    });
+  }
+
+  void ExpectLoads(const Checkpoint& checkpoint, const RunOptions& run = {}) {
+    const std::vector<DeviceBox> boxes = AllBoxes(checkpoint);
+    EXPECT_FALSE(boxes.empty());
+    const auto loaded = Load(checkpoint, boxes, run);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    for (const DeviceBox& box : boxes) {
+      EXPECT_TRUE(twin_.Read(box.memory, box.want.size()) == box.want)
+          << checkpoint.leaves()[box.request.leaf].name;
+    }
+  }
+
+  void ExpectLoads(const std::string& path) {
+    SCOPED_TRACE(path);
+    const auto opened = Open(path);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    ExpectLoads(**opened);
+  }
+
+  std::unique_ptr<Checkpoint> SaveAndOpen(const Tree& tree,
+                                          SaveOptions options = {},
+                                          const OpenOptions& open = {}) {
+    options.sync = false;
+    options.overwrite = true;
+    const auto saved = Save(path_, tree, options);
+    EXPECT_TRUE(saved.ok()) << saved.status().ToString();
+    auto opened = Open(path_, open);
+    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+    return *std::move(opened);
+  }
+
+  // An array of 60 chunks of 400 bytes.
+  std::unique_ptr<Checkpoint> SmallCheckpoint(
+      Compression compression = Compression::kZstd) {
+    SaveOptions options;
+    options.chunk_bytes_target = 400;
+    options.compression = compression;
+    return SaveAndOpen(
+        Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {60, 100}, 1))}}),
+        options);
+  }
+
+  DeviceTwin twin_;
+  std::unique_ptr<DeviceLoader> loader_ =
+      std::make_unique<DeviceLoader>(twin_, SmallWindows());
+  const ScratchDirectory scratch_;
+  const std::string path_ = scratch_ / "ckpt";
+};
+
+TEST_F(DeviceLoads, EqualHostLoadsInEveryWayOfSaving) {
+  std::vector<SaveOptions> ways(8);
+  ways[1].compression = Compression::kNone;
+  ways[2].compression = Compression::kZstd;
+  ways[3].zarr_format = 3;
+  ways[4].use_ocdbt = false;
+  ways[5].format = Format::kOrbaxV1;
+  ways[6].compression = Compression::kFast;
+  ways[7].use_ocdbt = false;
+  ways[7].compression = Compression::kNone;
+  for (size_t way = 0; way < ways.size(); ++way) {
+    SCOPED_TRACE(way);
+    // The chunks are smaller than a window, or larger.
+    for (const uint64_t chunk_bytes : {1000, 6000}) {
+      ways[way].chunk_bytes_target = chunk_bytes;
+      ExpectLoads(*SaveAndOpen(AllKindsTree(), ways[way]));
+    }
+  }
+  EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 4096 + 3 * 1024);
+}
+
+TEST_F(DeviceLoads, EqualHostLoadsOfOtherFormats) {
+  SaveAndOpen(AllKindsTree());
+  int number = 0;
+  for (const Format format : {Format::kMegatronZarr, Format::kSafetensors,
+                              Format::kDcp, Format::kTorchDist, Format::kNpz}) {
+    const std::string target = scratch_ / std::to_string(number++) +
+                               (format == Format::kNpz ? ".npz" : "");
+    ConvertOptions options;
+    options.format = format;
+    const auto converted = Convert(path_, target, options);
+    ASSERT_TRUE(converted.ok()) << converted.status().ToString();
+    ExpectLoads(target);
+  }
+  for (const char* name : {"deflated.npz", "stored.npz", "torch.safetensors",
+                           "numpy.safetensors"}) {
+    ExpectLoads(HOLDFAST_SOURCE_DIR "/tests/golden/foreign/" +
+                std::string(name));
+  }
+  const auto bytes = WriteTorchFile(PickleValue::Dict(
+      {{PickleValue::String("w"),
+        PickleValue::Tensor(RandomArray(DType::kFloat32, {70, 50}, 3))}}));
+  ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+  std::ofstream(scratch_ / "w.pt", std::ios::binary) << *bytes;
+  ExpectLoads(scratch_ / "w.pt");
+}
+
+TEST_F(DeviceLoads, EqualHostLoadsOfDeltasViewsAndRecipes) {
+  SaveOptions raw;
+  raw.compression = Compression::kNone;
+  SaveAndOpen(AllKindsTree(), raw);
+  ViewOptions options;
+  options.sync = false;
+  const auto view = View(path_, scratch_ / "view", options);
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  ExpectLoads(scratch_ / "view");
+
+  const auto recipe = Recipe::Parse(R"({"recipe": 1, "rest": "keep", "rules": [
+      {"from": "zero_d", "to": "c", "cast": "float32"},
+      {"from": "big", "to": "t", "axes": "a b -> b a"}]})");
+  ASSERT_TRUE(recipe.ok()) << recipe.status().ToString();
+  const auto seen = WithRecipe(*Open(path_), *recipe, {});
+  ASSERT_TRUE(seen.ok()) << seen.status().ToString();
+  ExpectLoads(**seen);
+
+  const auto tree_with = [](uint32_t seed) {
+    return Tree::Dict({{"big", Tree(RandomArray(DType::kFloat32, {64, 33}, 1))},
+                       {"new", Tree(RandomArray(DType::kInt8, {900}, seed))},
+                       {"step", Tree(static_cast<int64_t>(seed))}});
+  };
+  SaveOptions quick;
+  quick.sync = false;
+  ASSERT_TRUE(Save(scratch_ / "base", tree_with(1), quick).ok());
+  const auto delta =
+      SaveDelta(scratch_ / "delta", tree_with(2), scratch_ / "base", quick);
+  ASSERT_TRUE(delta.ok()) << delta.status().ToString();
+  ExpectLoads(scratch_ / "delta");
+}
+
+TEST_F(DeviceLoads, ReadAnyBoxesWithCastsOnBothDevices) {
+  SaveOptions options;
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(round);
+    options.chunk_bytes_target = round % 2 == 0 ? 500 : 20000;
+    options.compression =
+        round % 3 == 0 ? Compression::kNone : Compression::kZstd;
+    std::mt19937 random(round);
+    const auto checkpoint = SaveAndOpen(
+        Tree::Dict({{"a", Tree(RandomArray(DType::kInt16, {40, 30, 3}, round))},
+                    {"b", Tree(RandomArray(DType::kBfloat16, {500}, round))}}),
+        options);
+    std::vector<DeviceBox> boxes;
+    for (int i = 0; i < 12; ++i) {
+      const size_t leaf = random() % 2;
+      Box box;
+      for (const int64_t extent : checkpoint->leaves()[leaf].shape) {
+        box.origin.push_back(random() % extent);
+        box.shape.push_back(random() % (extent - box.origin.back()) + 1);
+      }
+      const DType dtypes[] = {*checkpoint->leaves()[leaf].dtype,
+                              DType::kFloat32, DType::kInt8};
+      boxes.push_back(BoxOn(random() % 2, *checkpoint, leaf, box,
+                            dtypes[random() % 3],
+                            kTargetLayouts[random() % 4]));
+    }
+    const auto loaded = Load(*checkpoint, boxes);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    EXPECT_TRUE(AreRight(boxes));
+  }
+}
+
+TEST_F(DeviceLoads, ReplicasAreReadOnceAndCopiedBetweenDevices) {
+  for (const Compression compression :
+       {Compression::kZstd, Compression::kNone}) {
+    const auto checkpoint = SmallCheckpoint(compression);
+    std::vector<DeviceBox> boxes;
+    for (const TargetLayout layout : kTargetLayouts) {
+      boxes.push_back(BoxOn(static_cast<int>(layout) % 2, *checkpoint, 0,
+                            BoxOf({60, 100}), DType::kFloat32, layout));
+    }
+    const auto loaded = Load(*checkpoint, boxes);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    EXPECT_TRUE(AreRight(boxes));
+    EXPECT_EQ(loaded->decoded_bytes, 24000u);
+    EXPECT_EQ(loaded->chunk_count, 60u);
+  }
+}
+
+// Columns on each device, of chunks of full rows.
+TEST_F(DeviceLoads, DecodeEachChunkOnceForAllDevices) {
+  const auto checkpoint = SmallCheckpoint();
+  std::vector<DeviceBox> boxes;
+  for (int i = 0; i < 4; ++i) {
+    boxes.push_back(BoxOn(i % 2, *checkpoint, 0, {{0, 25 * i}, {60, 25}},
+                          DType::kFloat32, TargetLayout::kRows));
+  }
+  const auto loaded = Load(*checkpoint, boxes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_TRUE(AreRight(boxes));
+  EXPECT_EQ(loaded->chunk_count, 60u);
+}
+
+TEST_F(DeviceLoads, NothingToReadNeedsNoDevice) {
+  const auto checkpoint = SmallCheckpoint();
+  DeviceReadRequest request{0, {3, 0}, {}};
+  request.target.dtype = DType::kInt8;
+  request.target.shape = {0, 100};
+  for (const auto& requests : {std::vector<DeviceReadRequest>{}, {request}}) {
+    const auto loaded = loader_->Read(*checkpoint, requests, {});
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    EXPECT_EQ(loaded->decoded_bytes, 0u);
+  }
+  EXPECT_EQ(twin_.call_count(), 0);
+}
+
+TEST_F(DeviceLoads, WriteOnlyAfterTheProgramsWork) {
+  const auto checkpoint = SmallCheckpoint();
+  std::vector<DeviceBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
+                                        DType::kFloat32, TargetLayout::kRows)};
+  const DeviceStream stream = *twin_.CreateStream(1);
+  boxes[0].request.target.stream = stream;
+  int polls_left = 20;
+  twin_.Queue(1, stream, [&] {  // the memory's last use
+    if (--polls_left > 0) return false;
+    twin_.Write(boxes[0].memory, std::string(24000, 'p'));
+    return true;
+  });
+  ASSERT_TRUE(Load(*checkpoint, boxes).ok());
+  EXPECT_LE(polls_left, 0);
+  EXPECT_TRUE(AreRight(boxes));
+  twin_.DestroyStream(1, stream);
+}
+
+TEST_F(DeviceLoads, TheProgramsWorkThatNeverEndsIsADeadlineOrCancelled) {
+  DeviceLoaderOptions options = SmallWindows();
+  options.wait_seconds_max = 1;
+  loader_ = std::make_unique<DeviceLoader>(twin_, options);
+  const auto checkpoint = SmallCheckpoint();
+  std::vector<DeviceBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
+                                        DType::kFloat32, TargetLayout::kRows)};
+  const DeviceStream stream = *twin_.CreateStream(1);
+  boxes[0].request.target.stream = stream;
+  std::atomic<bool> is_cancelled{false};
+  bool cancels = false;
+  twin_.Queue(1, stream, [&] {
+    if (cancels) is_cancelled = true;
+    return false;
+  });
+  const auto late = Load(*checkpoint, boxes);
+  EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(late.status().message()),
+              HasSubstr("leaf w: device 1: twin: device 1 has not finished a "
+                        "copy in 1 s"));
+  cancels = true;
+  RunOptions run;
+  run.cancel = &is_cancelled;
+  EXPECT_EQ(Load(*checkpoint, boxes, run).status().code(),
+            StatusCode::kCancelled);
+  // Nothing was written.
+  EXPECT_EQ(twin_.Read(boxes[0].memory, 24000), std::string(24000, 'g'));
+  twin_.DestroyStream(1, stream);
+}
+
+TEST_F(DeviceLoads, CancelAndProgressAreThoseOfOneCall) {
+  const auto checkpoint = SmallCheckpoint();
+  const std::vector<DeviceBox> boxes = {BoxOn(0, *checkpoint, 0,
+                                              BoxOf({60, 100}), DType::kFloat32,
+                                              TargetLayout::kRows)};
+  std::vector<uint64_t> done;
+  std::atomic<bool> is_cancelled{false};
+  uint64_t cancel_at = ~uint64_t{0};
+  RunOptions run;
+  run.cancel = &is_cancelled;
+  run.progress = [&](const Progress& progress) {
+    EXPECT_EQ(progress.phase, "read");
+    EXPECT_EQ(progress.total_bytes, 24000u);
+    done.push_back(progress.done_bytes);
+    if (progress.done_bytes >= cancel_at) is_cancelled = true;
+  };
+  ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
+  EXPECT_EQ(done.front(), 0u);
+  EXPECT_EQ(done.back(), 24000u);
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  EXPECT_GT(done.size(), 5u);
+
+  cancel_at = 400;
+  EXPECT_EQ(Load(*checkpoint, boxes, run).status().code(),
+            StatusCode::kCancelled);
+}
+
+TEST_F(DeviceLoads, DamageIsTheHostsError) {
+  SaveOptions options;
+  options.chunk_bytes_target = 400;
+  options.compression = Compression::kZstd;
+  options.use_ocdbt = false;
+  SaveAndOpen(
+      Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {60, 100}, 1))}}),
+      options);
+  {
+    std::fstream file(path_ + "/w/30.0",
+                      std::ios::binary | std::ios::in | std::ios::out);
+    ASSERT_TRUE(file.good());
+    file.seekp(100);
+    file.put('?').put('!');
+  }
+  const auto checkpoint = *Open(path_);
+  const auto on_host = checkpoint->Read(0);
+  ASSERT_EQ(on_host.status().code(), StatusCode::kDataLoss);
+  DeviceReadRequest request{0, {0, 0}, {}};
+  request.target.dtype = DType::kFloat32;
+  request.target.shape = {60, 100};
+  request.target.address = twin_.Allocate(0, std::string(24000, 'g'));
+  const auto loaded = loader_->Read(*checkpoint, {request}, {});
+  EXPECT_EQ(loaded.status().ToString(), on_host.status().ToString());
+}
+
+TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
+  SaveOptions options;
+  options.chunk_bytes_target = 400;
+  options.fingerprints = true;
+  options.use_ocdbt = false;
+  options.sync = false;
+  OpenOptions open;
+  open.fingerprints = true;
+  Array array = RandomArray(DType::kFloat32, {60, 100}, 1);
+  const Tree tree = Tree::Dict({{"w", Tree(array)}, {"x", Tree(array)}});
+  const auto intact = SaveAndOpen(tree, options, open);
+  const std::vector<DeviceBox> boxes = AllBoxes(*intact);
+  const auto loaded = Load(*intact, boxes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->fingerprint_count, 2u);
+
+  // Halves on two devices are the whole; a part and a cast are not checked.
+  const auto count_of = [&](std::vector<DeviceBox> some) {
+    const auto read = Load(*intact, some);
+    EXPECT_TRUE(read.ok()) << read.status().ToString();
+    return read.ok() ? read->fingerprint_count : ~uint64_t{0};
+  };
+  const auto box = [&](int device, int64_t first, DType dtype) {
+    return BoxOn(device, *intact, 0, {{0, first}, {60, 50}}, dtype,
+                 TargetLayout::kRows);
+  };
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 50, DType::kFloat32)}),
+            1u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32)}), 0u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 25, DType::kFloat32)}),
+            0u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 50, DType::kFloat16)}),
+            0u);
+
+  ForgeFingerprint(path_);
+  const auto other = Open(path_, open);
+  ASSERT_TRUE(other.ok()) << other.status().ToString();
+  EXPECT_EQ(Load(**other, boxes).status().ToString(),
+            (*other)->Read("w").status().ToString());
+  EXPECT_EQ(Load(**other, boxes).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(DeviceLoads, RefuseWhatTheHostRefusesAndOtherMemory) {
+  const auto checkpoint = SmallCheckpoint();
+  const DeviceBox whole = BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
+                                DType::kFloat32, TargetLayout::kRows);
+  const auto message = [&](const auto& change) {
+    DeviceReadRequest request = whole.request;
+    change(request);
+    const auto loaded = loader_->Read(*checkpoint, {request}, {});
+    EXPECT_THAT(loaded.status().code(),
+                AnyOf(StatusCode::kInvalidArgument, StatusCode::kOutOfRange));
+    return std::string(loaded.status().message());
+  };
+  EXPECT_THAT(message([](auto& request) { request.leaf = 9; }),
+              HasSubstr("leaf number 9 of 1"));
+  EXPECT_THAT(message([](auto& request) { request.origin = {1, 0}; }),
+              HasSubstr("leaf w"));
+  EXPECT_THAT(message([](auto& request) { request.target.strides = {4}; }),
+              HasSubstr("1 strides, want 2"));
+  EXPECT_THAT(message([](auto& request) { request.target.address = 4096; }),
+              HasSubstr("leaf w: twin: the array at 4096 is in host memory"));
+  EXPECT_THAT(message([](auto& request) { request.target.address += 24004; }),
+              HasSubstr("leaf w: twin: the array at"));
+  EXPECT_THAT(
+      message([](auto& request) { request.target.strides = {0, 4}; }),
+      HasSubstr("leaf w: device array: dimension 0 repeats its elements"));
+}
+
+TEST_F(DeviceLoads, StayInTheirMemory) {
+  SaveOptions options;
+  options.chunk_bytes_target = 1000;
+  const auto checkpoint = SaveAndOpen(
+      Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {300, 100}, 1))}}),
+      options);
+  const std::vector<DeviceBox> boxes = {
+      BoxOn(0, *checkpoint, 0, BoxOf({300, 100}), DType::kFloat32,
+            TargetLayout::kRows)};
+  RunOptions run;
+  run.thread_count = 3;
+  run.in_flight_bytes_max = 2000;  // one window of 1024
+  ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
+  EXPECT_TRUE(AreRight(boxes));
+  EXPECT_EQ(twin_.pinned_bytes_peak(), 1024u);
+  run.in_flight_bytes_max = 5000;  // for three lanes only 1024 each
+  ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
+  EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 1024);
+  run.in_flight_bytes_max = 0;
+  ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
+  EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 1024 + 3 * 4096);
+  const uint64_t kept_bytes = twin_.pinned_bytes();
+  ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
+  EXPECT_LE(twin_.pinned_bytes() - kept_bytes, 3u * 4096);
+  EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 1024 + 3 * 4096);
+}
+
+// A small load takes a small window, if that holds its chunks.
+TEST_F(DeviceLoads, SmallLoadsTakeLittleMemory) {
+  const auto checkpoint = SmallCheckpoint();
+  const std::vector<DeviceBox> small = {
+      BoxOn(0, *checkpoint, 0, {{0, 0}, {2, 100}}, DType::kFloat32,
+            TargetLayout::kRows)};
+  ASSERT_TRUE(Load(*checkpoint, small).ok());
+  EXPECT_TRUE(AreRight(small));
+  EXPECT_EQ(twin_.pinned_bytes_peak(), 1024u);
+}
+
+// Whichever call of the driver fails: the load fails and names the leaf, or is
+// right; no copy goes on; and the next load is right.
+TEST_F(DeviceLoads, EachFailingCallIsAnErrorAndTheNextLoadIsRight) {
+  const auto checkpoint = SmallCheckpoint();
+  const Box part{{0, 0}, {6, 100}};
+  int failed_count = 0, succeeded_count = 0;
+  for (int call = 1; succeeded_count < 3; ++call) {
+    SCOPED_TRACE(call);
+    loader_ = std::make_unique<DeviceLoader>(twin_, SmallWindows());
+    std::vector<DeviceBox> boxes;
+    for (const int device : {0, 1}) {
+      boxes.push_back(BoxOn(device, *checkpoint, 0, part, DType::kFloat32,
+                            TargetLayout::kRows));
+    }
+    boxes.push_back(BoxOn(1, *checkpoint, 0, {{30, 0}, {8, 100}},
+                          DType::kFloat32, TargetLayout::kRows));
+    RunOptions run;
+    run.thread_count = 2;
+    twin_.FailCall(call, UnavailableError("injected"));
+    const auto loaded = Load(*checkpoint, boxes, run);
+    twin_.FailCall(0, Status());
+    if (loaded.ok()) {
+      ++succeeded_count;
+      EXPECT_TRUE(AreRight(boxes));
+    } else {
+      succeeded_count = 0;
+      ++failed_count;
+      EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable);
+      EXPECT_THAT(std::string(loaded.status().message()),
+                  AllOf(HasSubstr("injected"), HasSubstr("leaf w")));
+    }
+    const auto again = Load(*checkpoint, boxes, run);
+    ASSERT_TRUE(again.ok()) << again.status().ToString();
+    EXPECT_TRUE(AreRight(boxes));
+    for (const DeviceBox& box : boxes) twin_.Free(box.memory);
+    if (call > 1000) break;
+  }
+  EXPECT_GT(failed_count, 30);
+  loader_.reset();
+  EXPECT_EQ(twin_.pinned_bytes(), 0u);
+  EXPECT_EQ(twin_.handle_count(), 0u);
+}
+
+class DeviceLoadsThatStall : public DeviceLoads {
+ protected:
+  DeviceLoadsThatStall() {
+    DeviceLoaderOptions options = SmallWindows();
+    options.wait_seconds_max = 1;
+    loader_ = std::make_unique<DeviceLoader>(twin_, options);
+  }
+};
+
+TEST_F(DeviceLoadsThatStall, CopiesThatDoNotEndKeepTheirMemory) {
+  const auto checkpoint = SmallCheckpoint();
+  const auto owner = std::make_shared<int>(0);
+  std::vector<DeviceBox> boxes = {BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
+                                        DType::kFloat32, TargetLayout::kRows)};
+  boxes[0].request.target.owner = owner;
+  twin_.Stall(true);
+  const auto late = Load(*checkpoint, boxes);
+  EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(late.status().message()),
+              HasSubstr("leaf w: device 0: twin: device 0 has not finished"));
+  boxes[0].request.target.owner.reset();
+  EXPECT_GT(owner.use_count(), 1);
+  EXPECT_GT(twin_.pinned_bytes(), 0u);
+  twin_.Stall(false);
+  const auto loaded = Load(*checkpoint, boxes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_TRUE(AreRight(boxes));
+  loader_.reset();
+  EXPECT_EQ(owner.use_count(), 1);
+  EXPECT_EQ(twin_.pinned_bytes(), 0u);
+}
+
+// Twins of devices that fail for good outlive the tests: their slots are kept.
+class DeviceLoadsThatFail : public DeviceLoads {
+ protected:
+  DeviceTwin& NewTwin() {
+    static auto& twins = *new std::vector<std::unique_ptr<DeviceTwin>>();
+    return *twins.emplace_back(std::make_unique<DeviceTwin>());
+  }
+
+  static DeviceReadRequest RequestOn(DeviceTwin& twin) {
+    DeviceReadRequest request{0, {0, 0}, {}};
+    request.target.dtype = DType::kFloat32;
+    request.target.shape = {60, 100};
+    request.target.address = twin.Allocate(0, std::string(24000, 'g'));
+    return request;
+  }
+};
+
+TEST_F(DeviceLoadsThatFail, ACopyThatIsCutOffIsAnError) {
+  const auto checkpoint = SmallCheckpoint();
+  int failed_count = 0;
+  for (int copy = 1; copy < 100; ++copy) {
+    SCOPED_TRACE(copy);
+    DeviceTwin& twin = NewTwin();
+    DeviceLoader loader(twin, SmallWindows());
+    const auto request = RequestOn(twin);
+    twin.CutCopy(copy);
+    const auto loaded = loader.Read(*checkpoint, {request}, {});
+    EXPECT_THAT(twin.violations(), IsEmpty());
+    if (loaded.ok()) break;
+    ++failed_count;
+    EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(loaded.status().message()),
+                HasSubstr("leaf w: device 0: twin: a copy was cut off"));
+  }
+  EXPECT_GE(failed_count, 6);
+}
+
+TEST_F(DeviceLoadsThatFail, ALostDeviceIsAnErrorAndItsOwnersAreKept) {
+  const auto checkpoint = SmallCheckpoint();
+  DeviceTwin& twin = NewTwin();
+  const auto owner = std::make_shared<int>(0);
+  std::optional<DeviceLoader> loader(std::in_place, twin, SmallWindows());
+  {
+    auto request = RequestOn(twin);
+    request.target.owner = owner;
+    RunOptions run;
+    run.thread_count = 1;
+    run.progress = [&](const Progress& progress) {
+      if (progress.done_bytes >= 8000) twin.Lose();
+    };
+    const auto loaded = loader->Read(*checkpoint, {request}, run);
+    EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("leaf w"));
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("is lost"));
+    run.progress = nullptr;
+    EXPECT_EQ(loader->Read(*checkpoint, {request}, run).status().code(),
+              StatusCode::kUnavailable);
+  }
+  loader.reset();
+  // A copy call failed, which may have begun part of the copy.
+  EXPECT_GT(owner.use_count(), 1);
+  EXPECT_GT(twin.pinned_bytes(), 0u);
+  EXPECT_THAT(twin.violations(), IsEmpty());
+}
+
+class DeviceLoadsWithoutPinnedMemory : public DeviceLoads {
+ protected:
+  DeviceLoadsWithoutPinnedMemory()
+      : DeviceLoads({.device_count = 2,
+                     .pinned_bytes_max = 100,
+                     .allows_pageable = true}) {}
+};
+
+TEST_F(DeviceLoadsWithoutPinnedMemory, UseOrdinaryMemoryAndSaySoOnce) {
+  const auto checkpoint = SmallCheckpoint();
+  const std::vector<DeviceBox> boxes = {BoxOn(0, *checkpoint, 0,
+                                              BoxOf({60, 100}), DType::kFloat32,
+                                              TargetLayout::kRows)};
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    const auto loaded = Load(*checkpoint, boxes);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "holdfast: twin: no pinned memory; copies between device 0 and the "
+            "host use ordinary memory, and are slower\n");
+  EXPECT_TRUE(AreRight(boxes));
+}
+
+TEST_F(DeviceLoads, WithoutADriverALoadSaysSo) {
+  const auto checkpoint = SmallCheckpoint();
+  DeviceReadRequest request{0, {0, 0}, {}};
+  request.target.dtype = DType::kFloat32;
+  request.target.shape = {60, 100};
+  request.target.address = 4096;
+  // Where there is a driver, the address is not one of its own.
+  EXPECT_THAT(
+      ReadIntoDevices(*checkpoint, {request}).status().code(),
+      AnyOf(StatusCode::kFailedPrecondition, StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace holdfast
