@@ -156,7 +156,7 @@ def _missing_package(module: str) -> str:
     """Returns which package a module of checks needs and does not find."""
     package = module.split("_")[0]
     if package not in ("torch", "jax", "cupy"):
-        package = "torch"
+        return ""
     return "" if importlib.util.find_spec(package) else package
 
 

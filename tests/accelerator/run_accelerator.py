@@ -6,7 +6,7 @@ usage: scripts/accelerator --prepare [--wheels DIR]
                            [--minutes N] [--only correctness|bench] [--pretend]
 
   --prepare       where there is a network and a compiler: builds the wheel for
-                  CPython 3.12 and later, and fetches the peers' wheels; then
+                  the Python that runs this, and fetches the peers' wheels; then
                   take this tree and the wheels to the machine with the GPU
   --wheels DIR    default: build/accelerator/wheels; if it holds no wheels, the
                   packages that Python finds are used
@@ -17,10 +17,10 @@ usage: scripts/accelerator --prepare [--wheels DIR]
   --only PART     one part; it gets all the time
   --pretend       tiny, on the CPU, to test these programs; never a result
 
-The machine with the GPU needs no network: only Python (3.12 or later, if wheels
-are used) with torch built for CUDA. jax, cupy and Orbax are used if they are
-there. HOLDFAST_PYTHON is its Python; default: python3. Exit status 1 when a
-check or a measurement failed; without a GPU, 0 and a line that says so.
+The machine with the GPU needs no network: only Python, of the version that
+prepared, with torch built for CUDA. jax, cupy and Orbax are used if they are
+there. HOLDFAST_PYTHON is the Python to use; default: python3. Exit status 1 when
+a check or a measurement failed; without a GPU, 0 and a line that says so.
 """
 
 from __future__ import annotations
@@ -67,14 +67,15 @@ def prepare(wheels: pathlib.Path) -> int:
     for old in wheels.glob("*.whl"):
         old.unlink()
     subprocess.run(
-        [ROOT / "scripts/wheel", "--abi3", "--out", wheels], check=True
+        [ROOT / "scripts/wheel", "--out", wheels],
+        env={**os.environ, "HOLDFAST_PYTHON": sys.executable},
+        check=True,
     )
     platforms = [f"--platform={each}" for each in PLATFORMS]
     subprocess.run(
-        [os.environ.get("HOLDFAST_PYTHON", sys.executable), "-m", "pip",
-         "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-         "--only-binary=:all:", "--python-version=3.12",
-         "--implementation=cp", *platforms, f"--dest={wheels}", *PEERS],
+        [sys.executable, "-m", "pip", "download", "--quiet",
+         "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
+         *platforms, f"--dest={wheels}", *PEERS],
         check=True,
     )  # fmt: skip
     sizes = {each.name: each.stat().st_size for each in wheels.glob("*.whl")}

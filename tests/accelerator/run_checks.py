@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the checks of this folder, each module's in a process of its own.
 
-usage: run_checks.py [--out FILE] [--seconds N] [--pretend] [MODULE...]
+usage: run_checks.py --out FILE [--seconds N] [--pretend]
+                     [MODULE | MODULE.CHECK]...
 
 A check that kills its process, or takes too long, fails alone: the others go on
 in a new process. FILE is rewritten after every check: {facts, pretend, checks,
@@ -57,9 +58,12 @@ class Checks:
         self._facts = facts
         self._lock = threading.Lock()
 
-    def run(self, modules: Sequence[str], folder: pathlib.Path = HERE) -> bool:
-        """Runs the modules of a folder; returns whether every check passed."""
+    def run(self, names: Sequence[str], folder: pathlib.Path = HERE) -> bool:
+        """Runs modules of a folder, or single checks; returns whether every
+        check passed."""
         self._folder = folder
+        self._names = set(names)
+        modules = list(dict.fromkeys(name.split(".")[0] for name in names))
         with concurrent.futures.ThreadPoolExecutor(
             min(LANES, max(1, (os.cpu_count() or 1) // 2))
         ) as pool:
@@ -76,7 +80,9 @@ class Checks:
             if each["fills_device"]:
                 self._alone(each)
         self._write(ended=True)
-        return all(result["ok"] for result in self.results)
+        return bool(self.results) and all(
+            result["ok"] for result in self.results
+        )
 
     def _start(self, module: str, env: Mapping[str, str]) -> Child:
         command = [sys.executable, str(HERE / "checking.py"), module]
@@ -107,7 +113,11 @@ class Checks:
             reason = f"{table['missing']} is not installed"
             skipped = {**_failure(reason), "ok": True, "skipped": True}
             self._add(module, {"name": "import"}, skipped)
-        checks = [{**each, "module": module} for each in table["checks"]]
+        checks = [
+            {**each, "module": module}
+            for each in table["checks"]
+            if self._names & {module, f"{module}.{each['name']}"}
+        ]
         running: Child | None = child
         for each in checks:
             if not each["alone"]:
@@ -199,13 +209,13 @@ def summary(results: Sequence[Mapping[str, Any]]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("modules", nargs="*", default=MODULES)
-    parser.add_argument("--out", type=pathlib.Path, default="checks.json")
+    parser.add_argument("names", nargs="*", default=MODULES)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--seconds", type=float, default=200)
     parser.add_argument("--pretend", action="store_true")
     args = parser.parse_args()
     checks = Checks(args.out, args.seconds, args.pretend, {})
-    passed = checks.run(args.modules)
+    passed = checks.run(args.names)
     print(summary(checks.results))
     return 0 if passed else 1
 
