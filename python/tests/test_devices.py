@@ -1,7 +1,6 @@
 """Saves and loads arrays on CUDA devices, which are a twin in host memory.
 
-What torch and jax do on a real device, tests/accelerator checks where there is
-one.
+tests/accelerator checks the behaviour of torch and jax on a real device.
 """
 
 from __future__ import annotations
@@ -361,7 +360,7 @@ def test_arrays_with_cudas_interface(tmp_path: Path, stream: Any) -> None:
 
 @dataclasses.dataclass
 class JaxLike:
-    """What `_device_arrays.of_jax` asks a jax.Array on one CUDA device."""
+    """A jax.Array on one CUDA device, as far as `_device_arrays` asks it."""
 
     tensor: TwinTensor
     deleted: bool = False
