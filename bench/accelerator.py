@@ -7,10 +7,10 @@ usage: accelerator.py --out JSON [--facts JSON] [--disk DIR] [--seconds N]
 
 Usually run by scripts/accelerator, which installs the packages first. Every
 measurement has a process of its own, which has imported its libraries and begun
-to use the device before the clock starts. Who is measured first changes from
-round to round. JSON is rewritten after each measurement, because such a machine
-may be had for minutes only. What there is no time or no room for is left out,
-and said. Exit status 1 when a measurement failed.
+to use the device before the clock starts. Each round begins with a different
+one. JSON is rewritten after each measurement, because such a machine may be had
+for minutes only. Measurements for which there is no time or no room are left
+out, and JSON says so. Exit status 1 when a measurement failed.
 
 --render writes results/accelerator.md and .json from such a file.
 """
@@ -224,8 +224,8 @@ def orbax_loads(path, byte_count, device):
     return ocp.StandardCheckpointer().restore(path, target)
 
 
-# {name: (arrays, packages to import, function)}. What `save` returns, if
-# anything, is called to wait until the save is complete.
+# {name: (arrays, packages to import, function)}. If the function returns
+# something, a call of that waits until the save is complete.
 SAVES = {
     "holdfast raw": ("torch", ["holdfast"], holdfast_saves(compression=None)),
     "holdfast planes": ("torch", ["holdfast"], holdfast_saves()),

@@ -2,7 +2,7 @@
 
 A check is a function of a `Context`, which passes if it returns. A module's
 checks share one process, in which they run one after another; those that may
-break CUDA, or need an environment of their own, run `alone`.
+break CUDA, or need an environment of their own, run by themselves.
 
 Run as a program, it answers the requests of `run_checks.py`.
 """
@@ -33,7 +33,7 @@ class Skipped(Exception):
 
 
 class Context:
-    """What a check gets.
+    """The argument of a check.
 
     Attributes:
       scratch: a folder of its own, which is removed afterwards.
@@ -75,14 +75,14 @@ class Check:
     """A declared check.
 
     Attributes:
-      alone: it gets a process of its own, with `env`.
+      by_itself: it gets a process of its own, with `env`.
       fills_device: no other check runs at the same time.
       seconds: after which it is stopped.
     """
 
     name: str
     function: Callable[[Context], None]
-    alone: bool
+    by_itself: bool
     fills_device: bool
     env: Mapping[str, str]
     seconds: float
@@ -91,7 +91,7 @@ class Check:
         return {
             "name": self.name,
             "what": (self.function.__doc__ or "").strip().split("\n\n")[0],
-            "alone": self.alone,
+            "by_itself": self.by_itself,
             "fills_device": self.fills_device,
             "env": dict(self.env),
             "seconds": self.seconds,
@@ -103,7 +103,7 @@ _checks: dict[str, dict[str, Check]] = {}
 
 def check(
     *,
-    alone: bool = False,
+    by_itself: bool = False,
     fills_device: bool = False,
     env: Mapping[str, str] | None = None,
     seconds: float = 60,
@@ -116,7 +116,7 @@ def check(
         _checks.setdefault(function.__module__, {})[function.__name__] = Check(
             function.__name__,
             function,
-            alone or fills_device or bool(env),
+            by_itself or fills_device or bool(env),
             fills_device,
             env or {},
             seconds,
@@ -184,9 +184,7 @@ def main() -> None:
                 "missing": missing,
                 "checks": [each.summary() for each in checks.values()],
             }
-        return checking.outcome(
-            checks[request["name"]].function, args.pretend
-        )
+        return checking.outcome(checks[request["name"]].function, args.pretend)
 
     children.serve(answer)
 

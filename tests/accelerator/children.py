@@ -1,8 +1,9 @@
 """Child processes that answer requests: one line of JSON for each.
 
-A request that crashes its process or takes too long fails alone; the caller
-then starts another child for the rest. A child answers {"ready": true} when it
-is started, and may take its time before that to import what it needs.
+A request that crashes its process or takes too long is the only one to fail;
+the caller then starts another child for the rest. A child answers {"ready":
+true} when it is started, and may take its time before that to import what it
+needs.
 """
 
 from __future__ import annotations
@@ -67,9 +68,7 @@ class Child:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def ask(
-        self, request: Mapping[str, Any], seconds: float
-    ) -> dict[str, Any]:
+    def ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         """Sends a request and returns its answer. Raises ChildFailed."""
         assert self._process.stdin is not None
         try:
@@ -101,8 +100,8 @@ class Child:
 
 
 def serve(answer: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-    """Answers requests until stdin ends. What `answer` and libraries print goes
-    to stderr."""
+    """Answers requests until stdin ends. Prints of `answer` and of libraries
+    go to stderr."""
     _end_with_parent()
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

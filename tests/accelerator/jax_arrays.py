@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from checking import Context, check
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 import holdfast
 from holdfast import errors
-from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 DTYPES = (
     "float32 bfloat16 float16 int8 int16 int32 uint8 uint16 uint32 bool"
@@ -205,7 +205,10 @@ def donated_during_a_save(ctx: Context) -> None:
                 assert not path.exists()
                 continue
             got = holdfast.load(path)["x"]
-            assert set(got.reshape(-1).astype("complex64")) == {3}, (mode, dtype)
+            assert set(got.reshape(-1).astype("complex64")) == {3}, (
+                mode,
+                dtype,
+            )
 
 
 @check()

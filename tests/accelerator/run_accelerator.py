@@ -19,8 +19,8 @@ usage: scripts/accelerator --prepare [--wheels DIR]
 
 The machine with the GPU needs no network: only Python, of the version that
 prepared, with torch built for CUDA. jax, cupy and Orbax are used if they are
-there. HOLDFAST_PYTHON is the Python to use; default: python3. Exit status 1 when
-a check or a measurement failed; without a GPU, 0 and a line that says so.
+there. HOLDFAST_PYTHON is the Python to use; default: python3. Exit status 1
+when a check or a measurement failed; without a GPU, 0 and a line that says so.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import run_checks
+from children import write_json
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHEEL_BYTES_MAX = 64 << 20
@@ -87,7 +88,7 @@ def prepare(wheels: pathlib.Path) -> int:
         print(f"more than {WHEEL_BYTES_MAX:,} bytes", file=sys.stderr)
         return 1
     about = {"commit": _commit(), "wheels": sizes}
-    run_checks.write_json(wheels / ABOUT, about)
+    write_json(wheels / ABOUT, about)
     return 0
 
 
@@ -211,7 +212,7 @@ class Accelerator:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._end = time.monotonic() + args.minutes * 60 - END_SECONDS
+        self._end: float = time.monotonic() + args.minutes * 60 - END_SECONDS
 
     def run(self) -> int:
         args = self._args
@@ -253,7 +254,7 @@ class Accelerator:
     def _measure(self, about: dict[str, Any]) -> bool:
         """Runs the bench; what it prints is passed on."""
         args = self._args
-        run_checks.write_json(args.out / "facts.json", about)
+        write_json(args.out / "facts.json", about)
         _say(f"bench, in at most {self._left():.0f} s")
         command = [
             sys.executable, str(ROOT / "bench/accelerator.py"),

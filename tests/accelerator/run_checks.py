@@ -4,8 +4,8 @@
 usage: run_checks.py --out FILE [--seconds N] [--pretend]
                      [MODULE | MODULE.CHECK]...
 
-A check that kills its process, or takes too long, fails alone: the others go on
-in a new process. FILE is rewritten after every check: {facts, pretend, checks,
+A check that kills its process, or takes too long, is the only one to fail: the
+others go on in a new process. FILE is rewritten after every check: {facts, pretend, checks,
 ended}, where each of `checks` is {module, name, what, ok, skipped, seconds,
 message}. Exit status 1 when a check failed or there was no time for it.
 """
@@ -36,6 +36,7 @@ MODULES = (
 # How many processes use the device at a time. A check uses several processors.
 LANES = 4
 START_SECONDS_MAX = 120.0
+NOT_RUN = "not run"
 # For every process: jax does not take the whole device for itself.
 ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 PRETEND_ENVIRONMENT = {
@@ -67,18 +68,20 @@ class Checks:
         with concurrent.futures.ThreadPoolExecutor(
             min(LANES, max(1, (os.cpu_count() or 1) // 2))
         ) as pool:
-            alone = [
-                each for lane in pool.map(self._shared, modules) for each in lane
+            by_itself = [
+                each
+                for lane in pool.map(self._shared, modules)
+                for each in lane
             ]
             list(
                 pool.map(
-                    self._alone,
-                    [each for each in alone if not each["fills_device"]],
+                    self._by_itself,
+                    [each for each in by_itself if not each["fills_device"]],
                 )
             )
-        for each in alone:
+        for each in by_itself:
             if each["fills_device"]:
-                self._alone(each)
+                self._by_itself(each)
         self._write(ended=True)
         return bool(self.results) and all(
             result["ok"] for result in self.results
@@ -103,6 +106,9 @@ class Checks:
     def _shared(self, module: str) -> list[dict[str, Any]]:
         """Runs the checks of a module that share a process; returns the
         others."""
+        if self._left() <= 0:
+            self._add(module, {"name": "import"}, self._not_run())
+            return []
         try:
             child = self._start(module, {})
             table = child.ask({"name": ""}, START_SECONDS_MAX)
@@ -120,13 +126,13 @@ class Checks:
         ]
         running: Child | None = child
         for each in checks:
-            if not each["alone"]:
+            if not each["by_itself"]:
                 running = self._one(running, each)
         if running is not None:
             running.close()
-        return [each for each in checks if each["alone"]]
+        return [each for each in checks if each["by_itself"]]
 
-    def _alone(self, each: Mapping[str, Any]) -> None:
+    def _by_itself(self, each: Mapping[str, Any]) -> None:
         child = self._one(None, each)
         if child is not None:
             child.close()
@@ -138,8 +144,7 @@ class Checks:
         if it has ended."""
         module, start = each["module"], time.monotonic()
         if self._left() <= 0:
-            text = f"not run: the {self._seconds:.0f} s of the checks are over"
-            self._add(module, each, _failure(text))
+            self._add(module, each, self._not_run())
             return child
         try:
             child = child or self._start(module, each["env"])
@@ -150,6 +155,11 @@ class Checks:
             result = _failure(str(error), time.monotonic() - start)
         self._add(module, each, result)
         return child
+
+    def _not_run(self) -> dict[str, Any]:
+        return _failure(
+            f"{NOT_RUN}: the {self._seconds:.0f} s of the checks are over"
+        )
 
     def _add(
         self, module: str, each: Mapping[str, Any], result: Mapping[str, Any]
@@ -200,10 +210,11 @@ def summary(results: Sequence[Mapping[str, Any]]) -> str:
         f" not apply here, {len(failed)} failed"
     ]
     for result in failed:
-        lines += [
-            f"--- {result['module']}.{result['name']}: {result['what']}",
-            result["message"],
-        ]
+        name = f"{result['module']}.{result['name']}"
+        if result["message"].startswith(NOT_RUN):
+            lines.append(f"--- {name}: {NOT_RUN}")
+        else:
+            lines += [f"--- {name}: {result['what']}", result["message"]]
     return "\n".join(lines)
 
 

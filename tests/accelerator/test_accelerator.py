@@ -9,12 +9,8 @@ from __future__ import annotations
 import ast
 import json
 import pathlib
-import sys
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-
 import run_accelerator
 import run_checks
 

@@ -232,7 +232,7 @@ def from_fresh_threads(ctx: Context) -> None:
 
 @check()
 def saved_again(ctx: Context) -> None:
-    """What was loaded onto the device is saved again, with the same digests."""
+    """Tensors that were loaded are saved again, with the same digests."""
     path, _ = _saved(ctx)
     again = ctx.scratch / "again"
     holdfast.save(again, trees.load_on(path, ctx.device))

@@ -70,7 +70,9 @@ def no_visible_device(ctx: Context) -> None:
             saved.result()
         trees.same_tensors(holdfast.load(path, arrays="torch"), tree)
     target = {"bool": {"one": torch.zeros(1, 1).bool()}}
-    holdfast.load(path, {**tree, **{"bool": {**tree["bool"], **target["bool"]}}})
+    holdfast.load(
+        path, {**tree, **{"bool": {**tree["bool"], **target["bool"]}}}
+    )
     if not ctx.pretend:
         error = trees.error_of(lambda: trees.load_on(path, "cuda:0"))
         assert not isinstance(error, AssertionError), error
@@ -82,14 +84,14 @@ def switched_off(ctx: Context) -> None:
     _round_trip(ctx, "c")
 
 
-@check(alone=True)
+@check(by_itself=True)
 def little_pinned_memory(ctx: Context) -> None:
     """Where the system refuses page-locked memory, copies still work."""
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
     _round_trip(ctx, "c")
 
 
-@check(alone=True)
+@check(by_itself=True)
 def during_a_capture(ctx: Context) -> None:
     """A save while a CUDA graph is captured is refused in words, the capture
     stays valid, and later saves work."""
@@ -115,7 +117,7 @@ def during_a_capture(ctx: Context) -> None:
     trees.same_tensors(got, tree)
 
 
-@check(alone=True)
+@check(by_itself=True)
 def while_another_thread_captures(ctx: Context) -> None:
     """A background save that runs while the program captures a graph is right,
     and does not break the capture."""
@@ -156,7 +158,7 @@ def _in_forked_child(function: Any) -> str:
     return text
 
 
-@check(alone=True)
+@check(by_itself=True)
 def forked_after_cuda(ctx: Context) -> None:
     """A forked child cannot use the device, and says so; arrays on the CPU and
     the parent's saves work."""
@@ -174,7 +176,7 @@ def forked_after_cuda(ctx: Context) -> None:
     trees.same_tensors(holdfast.load(path / "after", arrays="torch"), tree)
 
 
-@check(alone=True)
+@check(by_itself=True)
 def exit_during_a_background_save(ctx: Context) -> None:
     """A program that ends during a background save ends in peace, and what is
     at the path is complete or absent."""

@@ -151,7 +151,7 @@ def stream_does_not_wait(ctx: Context) -> None:
     assert _values(ctx.scratch / "c") == {2}
 
 
-@check(alone=True)
+@check(by_itself=True)
 def default_stream_of_the_thread(ctx: Context) -> None:
     """Saves on an external stream and on the default one of this thread."""
     tree = _tensors(ctx)
@@ -225,9 +225,7 @@ def load_without_room(ctx: Context) -> None:
     holdfast.save(ctx.scratch / "c", tree)
     del tree
     taken = _fill(ctx.device, 8 << 20)
-    error = trees.error_of(
-        lambda: trees.load_on(ctx.scratch / "c", ctx.device)
-    )
+    error = trees.error_of(lambda: trees.load_on(ctx.scratch / "c", ctx.device))
     assert isinstance(
         error, (errors.ResourceExhaustedError, torch.OutOfMemoryError)
     ), repr(error)

@@ -74,7 +74,7 @@ def layouts(device: str) -> dict[str, dict[str, Any]]:
 
 def large(device: str, pretend: bool) -> dict[str, Any]:
     """Returns tensors that need several chunks and several pinned buffers."""
-    rows = 64 if pretend else 6000
+    rows = 64 if pretend else 3000
     base = elements(torch.bfloat16, (rows, 8192), 1).to(device)
     return {
         "plain": base,
