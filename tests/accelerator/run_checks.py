@@ -5,9 +5,10 @@ usage: run_checks.py --out FILE [--seconds N] [--pretend]
                      [MODULE | MODULE.CHECK]...
 
 A check that kills its process, or takes too long, is the only one to fail: the
-others go on in a new process. FILE is rewritten after every check: {facts, pretend, checks,
-ended}, where each of `checks` is {module, name, what, ok, skipped, seconds,
-message}. Exit status 1 when a check failed or there was no time for it.
+others go on in a new process. FILE is rewritten after every check: {facts,
+pretend, checks, ended}, where each of `checks` is {module, name, what, ok,
+skipped, seconds, message}. Exit status 1 when a check failed or there was no
+time for it.
 """
 
 from __future__ import annotations
