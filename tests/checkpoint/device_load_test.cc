@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/forged_fingerprint.h"
 #include "checkpoint/test_trees.h"
 #include "engine/device/device_loader.h"
 #include "gmock/gmock.h"
@@ -350,7 +351,6 @@ TEST_F(DeviceLoads, WriteOnlyAfterTheProgramsWork) {
     twin_.Write(boxes[0].memory, std::string(24000, 'p'));
     return true;
   });
-  // What is queued later is not waited for.
   ASSERT_TRUE(Load(*checkpoint, boxes).ok());
   EXPECT_LE(polls_left, 0);
   EXPECT_TRUE(AreRight(boxes));
@@ -438,6 +438,48 @@ TEST_F(DeviceLoads, DamageIsTheHostsError) {
   request.target.address = twin_.Allocate(0, std::string(24000, 'g'));
   const auto loaded = loader_->Read(*checkpoint, {request}, {});
   EXPECT_EQ(loaded.status().ToString(), on_host.status().ToString());
+}
+
+TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
+  SaveOptions options;
+  options.chunk_bytes_target = 400;
+  options.fingerprints = true;
+  options.use_ocdbt = false;
+  options.sync = false;
+  OpenOptions open;
+  open.fingerprints = true;
+  Array array = RandomArray(DType::kFloat32, {60, 100}, 1);
+  const Tree tree = Tree::Dict({{"w", Tree(array)}, {"x", Tree(array)}});
+  const auto intact = SaveAndOpen(tree, options, open);
+  const std::vector<DeviceBox> boxes = AllBoxes(*intact);
+  const auto loaded = Load(*intact, boxes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->fingerprint_count, 2u);
+
+  // Halves on two devices are the whole; a part and a cast are not checked.
+  const auto count_of = [&](std::vector<DeviceBox> some) {
+    const auto read = Load(*intact, some);
+    EXPECT_TRUE(read.ok()) << read.status().ToString();
+    return read.ok() ? read->fingerprint_count : ~uint64_t{0};
+  };
+  const auto box = [&](int device, int64_t first, DType dtype) {
+    return BoxOn(device, *intact, 0, {{0, first}, {60, 50}}, dtype,
+                 TargetLayout::kRows);
+  };
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 50, DType::kFloat32)}),
+            1u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32)}), 0u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 25, DType::kFloat32)}),
+            0u);
+  EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 50, DType::kFloat16)}),
+            0u);
+
+  ForgeFingerprint(path_);
+  const auto other = Open(path_, open);
+  ASSERT_TRUE(other.ok()) << other.status().ToString();
+  EXPECT_EQ(Load(**other, boxes).status().ToString(),
+            (*other)->Read("w").status().ToString());
+  EXPECT_EQ(Load(**other, boxes).status().code(), StatusCode::kDataLoss);
 }
 
 TEST_F(DeviceLoads, RefuseWhatTheHostRefusesAndOtherMemory) {

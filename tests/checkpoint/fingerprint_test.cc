@@ -8,11 +8,10 @@
 #include <filesystem>
 #include <thread>
 
+#include "checkpoint/forged_fingerprint.h"
 #include "checkpoint/test_trees.h"
-#include "engine/format/digest_file.h"
 #include "engine/format/fingerprints_file.h"
 #include "foreign/sidecar/tree_sidecar.h"
-#include "ground/base/crc32c.h"
 #include "ground/tensor/box.h"
 #include "ground/tensor/copy.h"
 #include "holdfast/delta.h"
@@ -74,22 +73,6 @@ SaveOptions WithFingerprints() {
   options.overwrite = true;
   options.sync = false;
   return options;
-}
-
-// Simulates bad memory: stores another fingerprint for "w" with valid
-// checksums.
-void ForgeFingerprint(const std::string& path) {
-  const std::string file = path + "/" + std::string(kFingerprintsFile);
-  const std::string list = path + "/_HOLDFAST_DIGESTS";
-  FingerprintsFile forged = *ParseFingerprintsFile(ReadTestFile(file));
-  forged.tensors.at("w") = std::string(32, '0');
-  const std::string text = SerializeFingerprintsFile(forged);
-  WriteTestFile(file, text);
-  DigestFile digests = *ParseDigestFile(ReadTestFile(list));
-  for (FileDigest& row : digests.files) {
-    if (row.path == kFingerprintsFile) row.crc32c = Crc32c(text);
-  }
-  WriteTestFile(list, SerializeDigestFile(digests));
 }
 
 class Fingerprints : public testing::Test {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/device/load_fingerprints.h"
 #include "engine/device/load_plan.h"
 #include "engine/device/load_progress.h"
 #include "engine/device/load_targets.h"
@@ -53,6 +54,7 @@ class DeviceLoad {
         run_(run),
         cancel_(run.cancel),
         targets_(loader.driver_),
+        fingerprints_(checkpoint.leaves()),
         large_bytes_(run.in_flight_bytes_max) {}
 
   Result<Stats> Run(const std::vector<DeviceReadRequest>& requests) {
@@ -66,6 +68,8 @@ class DeviceLoad {
     stats_.plan_seconds += watch.Lap();
     RunLanes(progress);
     HF_RETURN_IF_ERROR(failure_);
+    HF_ASSIGN_OR_RETURN(const uint64_t checked_count, fingerprints_.Check());
+    stats_.fingerprint_count += checked_count;
     stats_.transfer_seconds = watch.Lap();
     stats_.total_seconds = total.Lap();
     return stats_;
@@ -124,6 +128,7 @@ class DeviceLoad {
           });
       if (fits || is_last) break;
     }
+    fingerprints_.Plan(targets_.parts(), windows_);
     lane_count_ = static_cast<int>(std::min(lanes, windows_.size()));
     lane_run_.thread_count = (thread_count + lane_count_ - 1) / lane_count_;
     lane_run_.cancel = run_.cancel;
@@ -226,18 +231,22 @@ class DeviceLoad {
   Status ReadWindow(const LoadWindow& window, char* memory,
                     LoadProgress& progress) {
     std::vector<ReadRequest> requests;
+    std::vector<ArrayView> views;
     uint64_t byte_count = 0;
     for (const LoadPiece& piece : window.pieces) {
       const WantedPart& part = targets_.parts()[piece.part];
       BoxRows rows = RowsOf(FirstTarget(piece).view, BoxInTarget(piece, part),
                             memory + piece.offset);
-      requests.push_back({part.leaf, piece.box.origin, std::move(rows.view)});
+      requests.push_back({part.leaf, piece.box.origin, rows.view});
+      views.push_back(std::move(rows.view));
       byte_count += StoredBytesOf(piece);
     }
     RunOptions run = lane_run_;
     LoadProgress::Part part(progress, byte_count);
     if (run_.progress) run.progress = part.Callback();
     HF_ASSIGN_OR_RETURN(const Stats stats, checkpoint_.ReadInto(requests, run));
+    HF_RETURN_IF_ERROR(fingerprints_.Add(targets_.parts(), window, views,
+                                         lane_run_.thread_count, cancel_));
     part.Finish();
     AddStats(stats, window.byte_count);
     return Status();
@@ -326,6 +335,7 @@ class DeviceLoad {
   const RunOptions& run_;
   const CancelToken cancel_;
   LoadTargets targets_;
+  LoadFingerprints fingerprints_;
   ByteBudget large_bytes_;  // of chunks in ordinary memory
 
   // The plan.

@@ -31,7 +31,7 @@ struct LoadPiece {
   uint64_t offset = 0;  // in the window's memory, a multiple of 64
 };
 
-// What one read fills.
+// A window of memory, which one read fills.
 struct LoadWindow {
   std::vector<LoadPiece> pieces;
   uint64_t byte_count = 0;

@@ -24,7 +24,7 @@ class LoadProgress {
     Add(0);
   }
 
-  // What one of the reads adds.
+  // One of the reads, and what it adds.
   class Part {
    public:
     Part(LoadProgress& whole, uint64_t byte_count)

@@ -721,16 +721,11 @@ Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats) {
                       SumsOf(parts, run.executor(), run.cancel()));
   for (size_t i = 0; i < sums.size();) {
     const ReadableArray& array = *arrays[i];
-    FingerprintSum sum = TagOf(array.dtype(), array.shape());
+    FingerprintSum sum;
     for (; i < sums.size() && arrays[i] == &array; ++i) sum += sums[i];
-    const std::string got = FingerprintHex(sum);
-    if (got != array.fingerprint) {
-      return DataLossError("tensor " + std::string(array.name) +
-                           ": fingerprint got " + got + ", want " +
-                           std::string(array.fingerprint) +
-                           ": the elements in memory are not those that were "
-                           "saved");
-    }
+    HF_RETURN_IF_ERROR(CheckFingerprint(array.name, array.dtype(),
+                                        array.shape(), sum,
+                                        array.fingerprint));
     ++stats.fingerprint_count;
   }
   return Status();

@@ -35,7 +35,7 @@ struct PinnedRing::Slot::Memory {
   char* pinned = nullptr;
   Buffer pageable;  // used if pinned is null
   std::vector<Track> tracks;
-  // Of the memory on devices that pending copies use.
+  // They keep the memory on devices that pending copies use.
   std::vector<std::shared_ptr<const void>> owners;
 
   char* data() { return pinned != nullptr ? pinned : pageable.data(); }

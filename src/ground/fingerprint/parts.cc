@@ -60,4 +60,15 @@ Result<std::vector<FingerprintSum>> SumsOf(
   return sums;
 }
 
+Status CheckFingerprint(std::string_view name, DType dtype, const Shape& shape,
+                        FingerprintSum elements, std::string_view want) {
+  elements += TagOf(dtype, shape);
+  const std::string got = FingerprintHex(elements);
+  if (got == want) return Status();
+  return DataLossError("tensor " + std::string(name) + ": fingerprint got " +
+                       got + ", want " + std::string(want) +
+                       ": the elements in memory are not those that were "
+                       "saved");
+}
+
 }  // namespace holdfast

@@ -1,0 +1,70 @@
+#include "engine/device/load_fingerprints.h"
+
+#include <set>
+
+#include "ground/base/executor.h"
+#include "ground/base/status_macros.h"
+#include "ground/fingerprint/parts.h"
+#include "ground/tensor/box_index.h"
+
+namespace holdfast {
+
+void LoadFingerprints::Plan(const std::vector<WantedPart>& parts,
+                            const std::vector<LoadWindow>& windows) {
+  std::map<size_t, std::set<size_t>> windows_of_leaf;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    for (const LoadPiece& piece : windows[i].pieces) {
+      const size_t leaf = parts[piece.part].leaf;
+      if (leaves_[leaf].fingerprint.empty()) continue;
+      windows_of_leaf[leaf].insert(i);
+    }
+  }
+  for (const auto& [leaf, in] : windows_of_leaf) {
+    if (in.size() == 1) continue;
+    const LeafInfo& info = leaves_[leaf];
+    std::vector<Box> boxes;
+    bool is_cast = false;
+    for (const WantedPart& part : parts) {
+      if (part.leaf != leaf) continue;
+      boxes.push_back(part.box);
+      is_cast = is_cast || part.dtype != *info.dtype;
+    }
+    if (is_cast || !BoxIndex(std::move(boxes)).CheckCover(info.shape).ok()) {
+      continue;
+    }
+    sums_[leaf];
+  }
+}
+
+Status LoadFingerprints::Add(const std::vector<WantedPart>& parts,
+                             const LoadWindow& window,
+                             const std::vector<ArrayView>& views,
+                             int thread_count, const CancelToken& cancel) {
+  if (sums_.empty()) return Status();
+  std::vector<FingerprintPart> summed;
+  std::vector<size_t> leaves;  // as `summed`
+  for (size_t i = 0; i < views.size(); ++i) {
+    const LoadPiece& piece = window.pieces[i];
+    const size_t leaf = parts[piece.part].leaf;
+    if (!sums_.contains(leaf)) continue;
+    summed.push_back({views[i], piece.box.origin, leaves_[leaf].shape});
+    leaves.push_back(leaf);
+  }
+  Executor executor(thread_count);
+  HF_ASSIGN_OR_RETURN(const std::vector<FingerprintSum> sums,
+                      SumsOf(summed, executor, cancel));
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < sums.size(); ++i) sums_[leaves[i]] += sums[i];
+  return Status();
+}
+
+Result<uint64_t> LoadFingerprints::Check() const {
+  for (const auto& [leaf, sum] : sums_) {
+    const LeafInfo& info = leaves_[leaf];
+    HF_RETURN_IF_ERROR(CheckFingerprint(info.name, *info.dtype, info.shape, sum,
+                                        info.fingerprint));
+  }
+  return sums_.size();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,44 @@
+// LoadFingerprints: the check of elements that were read in several windows,
+// where no read sees the complete array (OpenOptions::fingerprints).
+//
+// Thread-safety: Add from any thread. Ownership: borrows the leaves.
+// Errors: as Checkpoint::ReadInto; Cancelled.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "engine/device/load_plan.h"
+#include "ground/base/cancel.h"
+#include "ground/fingerprint/sum.h"
+#include "holdfast/checkpoint.h"
+
+namespace holdfast {
+
+class LoadFingerprints {
+ public:
+  explicit LoadFingerprints(const std::vector<LeafInfo>& leaves)
+      : leaves_(leaves) {}
+
+  // Finds the leaves to check: those with a fingerprint, of which all elements
+  // are wanted once, in their own dtype, in several windows.
+  void Plan(const std::vector<WantedPart>& parts,
+            const std::vector<LoadWindow>& windows);
+  // Adds the elements of a window, which were read into `views`, one for each
+  // piece.
+  Status Add(const std::vector<WantedPart>& parts, const LoadWindow& window,
+             const std::vector<ArrayView>& views, int thread_count,
+             const CancelToken& cancel);
+  // Compares the sums, after all windows were added, and returns how many
+  // arrays were checked.
+  Result<uint64_t> Check() const;
+
+ private:
+  const std::vector<LeafInfo>& leaves_;
+  std::mutex mutex_;
+  std::map<size_t, FingerprintSum> sums_;  // by leaf
+};
+
+}  // namespace holdfast
