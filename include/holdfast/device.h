@@ -82,6 +82,12 @@ struct DeviceReadRequest {
 // elements. If the device cannot tell that they have, the error says so, and
 // the owners of the targets are kept.
 //
+// With OpenOptions::fingerprints, complete arrays in their stored dtype are
+// checked: by the device, in its memory, after all copies have ended, if the
+// elements are in C order without gaps and the device can (NVRTC is there, and
+// 256 KiB are free); otherwise on the host, before they are copied. A
+// difference is DataLoss, with the device if that found it.
+//
 // Takes page-locked memory of at most 1 GiB, a tenth of the host's memory, and
 // run.in_flight_bytes_max (but at least 1 MiB); small loads take little. It is
 // kept for later loads. A chunk that is larger than a buffer is held in

@@ -23,6 +23,7 @@
 #include "holdfast/tools/view.h"
 #include "tools/recipe/recipe_checkpoint.h"
 #include "twins/device_twin.h"
+#include "twins/host_kernels.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -39,7 +40,7 @@ constexpr TargetLayout kTargetLayouts[] = {
     TargetLayout::kBackwards};
 
 // Memory of a device that a load writes to, and what it must be afterwards.
-struct DeviceBox {
+struct TargetBox {
   DeviceReadRequest request;
   DeviceAddress memory = 0;
   std::string want;
@@ -79,9 +80,9 @@ class DeviceLoads : public ::testing::Test {
 
   // Allocates memory on a device for a box of a leaf, filled with 'g'; its
   // elements have to become those that the host reads.
-  DeviceBox BoxOn(int device, const Checkpoint& checkpoint, size_t leaf,
+  TargetBox BoxOn(int device, const Checkpoint& checkpoint, size_t leaf,
                   const Box& box, DType dtype, TargetLayout layout) {
-    DeviceBox target;
+    TargetBox target;
     DeviceArray array = ArrangedAs(dtype, box.shape, layout);
     const auto byte_count = static_cast<size_t>(
         2 * ElementCount(box.shape) * static_cast<int64_t>(DTypeBytes(dtype)));
@@ -101,8 +102,8 @@ class DeviceLoads : public ::testing::Test {
   }
 
   // Returns the boxes of all arrays, on devices and in layouts in turns.
-  std::vector<DeviceBox> AllBoxes(const Checkpoint& checkpoint) {
-    std::vector<DeviceBox> boxes;
+  std::vector<TargetBox> AllBoxes(const Checkpoint& checkpoint) {
+    std::vector<TargetBox> boxes;
     const auto& leaves = checkpoint.leaves();
     for (size_t leaf = 0; leaf < leaves.size(); ++leaf) {
       const LeafInfo& info = leaves[leaf];
@@ -118,35 +119,34 @@ class DeviceLoads : public ::testing::Test {
   }
 
   static std::vector<DeviceReadRequest> RequestsOf(
-      const std::vector<DeviceBox>& boxes) {
+      const std::vector<TargetBox>& boxes) {
     std::vector<DeviceReadRequest> requests;
-    for (const DeviceBox& box : boxes) requests.push_back(box.request);
+    for (const TargetBox& box : boxes) requests.push_back(box.request);
     return requests;
   }
 
   Result<Stats> Load(const Checkpoint& checkpoint,
-                     const std::vector<DeviceBox>& boxes,
+                     const std::vector<TargetBox>& boxes,
                      const RunOptions& run = {}) {
     return loader_->Read(checkpoint, RequestsOf(boxes), run);
   }
 
-  bool AreRight(const std::vector<DeviceBox>& boxes) {
-    return std::ranges::all_of(boxes, [&](const DeviceBox& box) {
+  bool AreRight(const std::vector<TargetBox>& boxes) {
+    return std::ranges::all_of(boxes, [&](const TargetBox& box) {
       return twin_.Read(box.memory, box.want.size()) == box.want;
     });
   }
 
-  void ExpectLoads(const Checkpoint& checkpoint) {
-    const std::vector<DeviceBox> boxes = AllBoxes(checkpoint);
+  void ExpectLoads(const Checkpoint& checkpoint, RunOptions run = {}) {
+    const std::vector<TargetBox> boxes = AllBoxes(checkpoint);
     EXPECT_FALSE(boxes.empty());
     Progress last;
-    RunOptions run;
     run.progress = [&](const Progress& progress) { last = progress; };
     const auto loaded = Load(checkpoint, boxes, run);
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
     EXPECT_GT(last.total_bytes, 0u);
     EXPECT_EQ(last.done_bytes, last.total_bytes);
-    for (const DeviceBox& box : boxes) {
+    for (const TargetBox& box : boxes) {
       EXPECT_TRUE(twin_.Read(box.memory, box.want.size()) == box.want)
           << checkpoint.leaves()[box.request.leaf].name;
     }
@@ -280,7 +280,7 @@ TEST_F(DeviceLoads, ReadAnyBoxesWithCastsOnBothDevices) {
         Tree::Dict({{"a", Tree(RandomArray(DType::kInt16, {40, 30, 3}, round))},
                     {"b", Tree(RandomArray(DType::kBfloat16, {500}, round))}}),
         options);
-    std::vector<DeviceBox> boxes;
+    std::vector<TargetBox> boxes;
     for (int i = 0; i < 12; ++i) {
       const size_t leaf = random() % 2;
       Box box;
@@ -304,7 +304,7 @@ TEST_F(DeviceLoads, ReplicasAreReadOnceAndCopiedBetweenDevices) {
   for (const Compression compression :
        {Compression::kZstd, Compression::kNone}) {
     const auto checkpoint = SmallCheckpoint(compression);
-    std::vector<DeviceBox> boxes;
+    std::vector<TargetBox> boxes;
     for (const TargetLayout layout : kTargetLayouts) {
       boxes.push_back(BoxOn(static_cast<int>(layout) % 2, *checkpoint, 0,
                             BoxOf({60, 100}), DType::kFloat32, layout));
@@ -320,7 +320,7 @@ TEST_F(DeviceLoads, ReplicasAreReadOnceAndCopiedBetweenDevices) {
 // Columns on each device, of chunks of full rows.
 TEST_F(DeviceLoads, DecodeEachChunkOnceForAllDevices) {
   const auto checkpoint = SmallCheckpoint();
-  std::vector<DeviceBox> boxes;
+  std::vector<TargetBox> boxes;
   for (int i = 0; i < 4; ++i) {
     boxes.push_back(BoxOn(i % 2, *checkpoint, 0, {{0, 25 * i}, {60, 25}},
                           DType::kFloat32, TargetLayout::kRows));
@@ -346,7 +346,7 @@ TEST_F(DeviceLoads, NothingToReadNeedsNoDevice) {
 
 TEST_F(DeviceLoads, WriteOnlyAfterTheProgramsWork) {
   const auto checkpoint = SmallCheckpoint();
-  std::vector<DeviceBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
+  std::vector<TargetBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
                                         DType::kFloat32, TargetLayout::kRows)};
   const DeviceStream stream = *twin_.CreateStream(1);
   boxes[0].request.target.stream = stream;
@@ -367,7 +367,7 @@ TEST_F(DeviceLoads, TheProgramsWorkThatNeverEndsIsADeadlineOrCancelled) {
   options.wait_seconds_max = 1;
   loader_ = std::make_unique<DeviceLoader>(twin_, options);
   const auto checkpoint = SmallCheckpoint();
-  std::vector<DeviceBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
+  std::vector<TargetBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
                                         DType::kFloat32, TargetLayout::kRows)};
   const DeviceStream stream = *twin_.CreateStream(1);
   boxes[0].request.target.stream = stream;
@@ -394,7 +394,7 @@ TEST_F(DeviceLoads, TheProgramsWorkThatNeverEndsIsADeadlineOrCancelled) {
 
 TEST_F(DeviceLoads, CancelAndProgressAreThoseOfOneCall) {
   const auto checkpoint = SmallCheckpoint();
-  const std::vector<DeviceBox> boxes = {BoxOn(0, *checkpoint, 0,
+  const std::vector<TargetBox> boxes = {BoxOn(0, *checkpoint, 0,
                                               BoxOf({60, 100}), DType::kFloat32,
                                               TargetLayout::kRows)};
   std::vector<uint64_t> done;
@@ -456,13 +456,13 @@ TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
   Array array = RandomArray(DType::kFloat32, {60, 100}, 1);
   const Tree tree = Tree::Dict({{"w", Tree(array)}, {"x", Tree(array)}});
   const auto intact = SaveAndOpen(tree, options, open);
-  const std::vector<DeviceBox> boxes = AllBoxes(*intact);
+  const std::vector<TargetBox> boxes = AllBoxes(*intact);
   const auto loaded = Load(*intact, boxes);
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_EQ(loaded->fingerprint_count, 2u);
 
   // Halves on two devices are the whole; a part and a cast are not checked.
-  const auto count_of = [&](std::vector<DeviceBox> some) {
+  const auto count_of = [&](std::vector<TargetBox> some) {
     const auto read = Load(*intact, some);
     EXPECT_TRUE(read.ok()) << read.status().ToString();
     return read.ok() ? read->fingerprint_count : ~uint64_t{0};
@@ -489,7 +489,7 @@ TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
 
 TEST_F(DeviceLoads, RefuseWhatTheHostRefusesAndOtherMemory) {
   const auto checkpoint = SmallCheckpoint();
-  const DeviceBox whole = BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
+  const TargetBox whole = BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
                                 DType::kFloat32, TargetLayout::kRows);
   const auto message = [&](const auto& change) {
     DeviceReadRequest request = whole.request;
@@ -520,7 +520,7 @@ TEST_F(DeviceLoads, StayInTheirMemory) {
   const auto checkpoint = SaveAndOpen(
       Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {300, 100}, 1))}}),
       options);
-  const std::vector<DeviceBox> boxes = {
+  const std::vector<TargetBox> boxes = {
       BoxOn(0, *checkpoint, 0, BoxOf({300, 100}), DType::kFloat32,
             TargetLayout::kRows)};
   RunOptions run;
@@ -544,7 +544,7 @@ TEST_F(DeviceLoads, StayInTheirMemory) {
 // A small load takes a small window, if that holds its chunks.
 TEST_F(DeviceLoads, SmallLoadsTakeLittleMemory) {
   const auto checkpoint = SmallCheckpoint();
-  const std::vector<DeviceBox> small = {
+  const std::vector<TargetBox> small = {
       BoxOn(0, *checkpoint, 0, {{0, 0}, {2, 100}}, DType::kFloat32,
             TargetLayout::kRows)};
   ASSERT_TRUE(Load(*checkpoint, small).ok());
@@ -561,7 +561,7 @@ TEST_F(DeviceLoads, EachFailingCallIsAnErrorAndTheNextLoadIsRight) {
   for (int call = 1; succeeded_count < 3; ++call) {
     SCOPED_TRACE(call);
     loader_ = std::make_unique<DeviceLoader>(twin_, SmallWindows());
-    std::vector<DeviceBox> boxes;
+    std::vector<TargetBox> boxes;
     for (const int device : {0, 1}) {
       boxes.push_back(BoxOn(device, *checkpoint, 0, part, DType::kFloat32,
                             TargetLayout::kRows));
@@ -586,13 +586,251 @@ TEST_F(DeviceLoads, EachFailingCallIsAnErrorAndTheNextLoadIsRight) {
     const auto again = Load(*checkpoint, boxes, run);
     ASSERT_TRUE(again.ok()) << again.status().ToString();
     EXPECT_TRUE(AreRight(boxes));
-    for (const DeviceBox& box : boxes) twin_.Free(box.memory);
+    for (const TargetBox& box : boxes) twin_.Free(box.memory);
     if (call > 1000) break;
   }
   EXPECT_GT(failed_count, 30);
   loader_.reset();
   EXPECT_EQ(twin_.pinned_bytes(), 0u);
   EXPECT_EQ(twin_.handle_count(), 0u);
+}
+
+// Devices that compute fingerprints.
+class DeviceLoadsThatCheck : public DeviceLoads {
+ protected:
+  DeviceLoadsThatCheck() {
+    AddDeviceKernels(twin_);
+    UseCompiler([this](std::string_view architecture) {
+      EXPECT_EQ(architecture, "compute_90");
+      ++compiled_count_;
+      return std::string("image");
+    });
+  }
+
+  void UseCompiler(KernelCompiler compile) {
+    options_ = SmallWindows();
+    options_.compile_kernels = std::move(compile);
+    loader_ = std::make_unique<DeviceLoader>(twin_, options_);
+  }
+
+  std::unique_ptr<Checkpoint> WithFingerprints(const Tree& tree) {
+    SaveOptions options;
+    options.chunk_bytes_target = 400;
+    options.fingerprints = true;
+    return SaveAndOpen(tree, options, opened_);
+  }
+  std::unique_ptr<Checkpoint> SmallWithFingerprints() {
+    return WithFingerprints(
+        Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {60, 100}, 1))}}));
+  }
+
+  TargetBox WholeOn(int device, const Checkpoint& checkpoint, size_t leaf,
+                    TargetLayout layout = TargetLayout::kRows) {
+    const LeafInfo& info = checkpoint.leaves()[leaf];
+    return BoxOn(device, checkpoint, leaf, BoxOf(info.shape), *info.dtype,
+                 layout);
+  }
+
+  // Loads while the last byte of a box's elements is stuck at another value.
+  Result<Stats> LoadWithStuckByte(const Checkpoint& checkpoint,
+                                  const std::vector<TargetBox>& boxes,
+                                  const TargetBox& damaged) {
+    const int device = twin_.Describe(damaged.memory)->device;
+    const size_t at = damaged.want.size() / 2 - 1;
+    const std::string byte(1, static_cast<char>(damaged.want[at] ^ 1));
+    std::atomic<bool> has_ended{false};
+    const DeviceStream stream = *twin_.CreateStream(device);
+    twin_.Queue(device, stream, [&] {
+      if (!has_ended) twin_.Write(damaged.memory + at, byte);
+      return has_ended.load();
+    });
+    auto loaded = Load(checkpoint, boxes);
+    has_ended = true;
+    twin_.RunAll();
+    twin_.DestroyStream(device, stream);
+    return loaded;
+  }
+
+  const OpenOptions opened_ = [] {
+    OpenOptions options;
+    options.fingerprints = true;
+    return options;
+  }();
+  DeviceLoaderOptions options_;
+  int compiled_count_ = 0;
+};
+
+TEST_F(DeviceLoadsThatCheck, FindOneBitInAnyArray) {
+  const auto checkpoint = WithFingerprints(AllKindsTree());
+  std::vector<TargetBox> boxes;
+  const auto& leaves = checkpoint->leaves();
+  for (size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    if (leaves[leaf].fingerprint.empty()) continue;
+    boxes.push_back(WholeOn(static_cast<int>(leaf % 2), *checkpoint, leaf));
+  }
+  ASSERT_GT(boxes.size(), StorableDTypes().size());
+  const uint64_t device_bytes = twin_.device_bytes(0);
+  const auto intact = Load(*checkpoint, boxes);
+  ASSERT_TRUE(intact.ok()) << intact.status().ToString();
+  EXPECT_EQ(intact->fingerprint_count, boxes.size());
+  EXPECT_TRUE(AreRight(boxes));
+  EXPECT_EQ(twin_.device_bytes(0), device_bytes);
+  for (const TargetBox& damaged : boxes) {
+    const LeafInfo& leaf = leaves[damaged.request.leaf];
+    SCOPED_TRACE(leaf.name);
+    const auto loaded = LoadWithStuckByte(*checkpoint, boxes, damaged);
+    EXPECT_EQ(loaded.status().code(), StatusCode::kDataLoss);
+    EXPECT_THAT(
+        std::string(loaded.status().message()),
+        AllOf(HasSubstr("device " + std::to_string(damaged.request.leaf % 2) +
+                        ": tensor " + leaf.name + ": fingerprint got "),
+              HasSubstr("want " + leaf.fingerprint +
+                        ": the elements in memory are not those")));
+  }
+  EXPECT_EQ(twin_.device_bytes(0), device_bytes);
+  EXPECT_EQ(compiled_count_, 1);
+}
+
+TEST_F(DeviceLoadsThatCheck, CheckEachReplica) {
+  const auto checkpoint = SmallWithFingerprints();
+  const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint, 0),
+                                        WholeOn(1, *checkpoint, 0),
+                                        WholeOn(1, *checkpoint, 0)};
+  const auto intact = Load(*checkpoint, boxes);
+  ASSERT_TRUE(intact.ok()) << intact.status().ToString();
+  EXPECT_EQ(intact->fingerprint_count, 1u);
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto loaded = LoadWithStuckByte(*checkpoint, boxes, boxes[i]);
+    EXPECT_EQ(loaded.status().code(), StatusCode::kDataLoss);
+    EXPECT_THAT(
+        std::string(loaded.status().message()),
+        HasSubstr(i == 0 ? "device 0: tensor w" : "device 1: tensor w"));
+  }
+}
+
+// The host checks no array of which a part is also wanted elsewhere.
+TEST_F(DeviceLoadsThatCheck, CheckOnlyCompleteArraysInTheirOwnDType) {
+  const auto checkpoint = SmallWithFingerprints();
+  const TargetBox half = BoxOn(0, *checkpoint, 0, {{0, 0}, {30, 100}},
+                               DType::kFloat32, TargetLayout::kRows);
+  const TargetBox cast = BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
+                               DType::kFloat64, TargetLayout::kRows);
+  EXPECT_EQ(Load(*checkpoint, {half})->fingerprint_count, 0u);
+  EXPECT_EQ(Load(*checkpoint, {cast})->fingerprint_count, 0u);
+  EXPECT_EQ(compiled_count_, 0);
+  const TargetBox whole = WholeOn(1, *checkpoint, 0);
+  EXPECT_EQ(Load(*checkpoint, {half, cast, whole})->fingerprint_count, 1u);
+  EXPECT_EQ(
+      LoadWithStuckByte(*checkpoint, {half, whole}, whole).status().code(),
+      StatusCode::kDataLoss);
+}
+
+// The host checks it before it is copied.
+TEST_F(DeviceLoadsThatCheck, TheHostChecksWhatDevicesCannot) {
+  const auto checkpoint = SmallWithFingerprints();
+  // Nobody sees a byte of the last box that is wrong on its device.
+  const auto expect_host_checks = [&](const std::vector<TargetBox>& boxes) {
+    const auto loaded = LoadWithStuckByte(*checkpoint, boxes, boxes.back());
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    EXPECT_EQ(loaded->fingerprint_count, 1u);
+  };
+  const TargetBox rows = WholeOn(1, *checkpoint, 0);
+  const TargetBox columns = WholeOn(0, *checkpoint, 0, TargetLayout::kColumns);
+  expect_host_checks({columns});
+  expect_host_checks({rows, columns});
+  const auto loaded = LoadWithStuckByte(*checkpoint, {rows, columns}, rows);
+  EXPECT_EQ(loaded.status().code(), StatusCode::kDataLoss);
+
+  // A device without room for the sums.
+  const DeviceTwin::Options full{.device_count = 2,
+                                 .device_bytes_max = twin_.device_bytes(1)};
+  twin_.SetOptions(full);
+  expect_host_checks({rows});
+  twin_.SetOptions({.device_count = 2});
+
+  // Sums that do not fit into a window.
+  options_.window_bytes = {64};
+  loader_ = std::make_unique<DeviceLoader>(twin_, options_);
+  expect_host_checks({rows});
+
+  int compiled_count = 0;
+  UseCompiler([&](std::string_view) -> Result<std::string> {
+    ++compiled_count;
+    return FailedPreconditionError("no library");
+  });
+  expect_host_checks({rows});
+  expect_host_checks({rows});
+  EXPECT_EQ(compiled_count, 1);
+}
+
+TEST_F(DeviceLoadsThatCheck, AnImageWithoutTheKernelsIsNoFailure) {
+  DeviceTwin twin;
+  DeviceLoader loader(twin, options_);
+  const auto checkpoint = SmallWithFingerprints();
+  TargetBox box = WholeOn(0, *checkpoint, 0);
+  box.request.target.address = twin.Allocate(0, std::string(24000, 'g'));
+  const auto loaded = loader.Read(*checkpoint, {box.request}, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->fingerprint_count, 1u);
+}
+
+TEST_F(DeviceLoadsThatCheck, CompileNothingIfThereAreNoFingerprints) {
+  const auto checkpoint = SmallCheckpoint();
+  EXPECT_EQ(Load(*checkpoint, {WholeOn(0, *checkpoint, 0)})->fingerprint_count,
+            0u);
+  EXPECT_EQ(compiled_count_, 0);
+}
+
+// The device finds the difference; the host has not looked.
+TEST_F(DeviceLoadsThatCheck, AForgedFingerprintIsTheHostsErrorWithTheDevice) {
+  const TargetBox box = WholeOn(1, *SmallWithFingerprints(), 0);
+  ForgeFingerprint(path_);
+  const auto checkpoint = *Open(path_, opened_);
+  const Status loaded = Load(*checkpoint, {box}).status();
+  EXPECT_EQ(loaded.ToString(),
+            checkpoint->Read("w").status().WithContext("device 1").ToString());
+}
+
+// Whichever call fails, no memory is freed while the device uses it, and none
+// is kept.
+TEST_F(DeviceLoadsThatCheck,
+       EachFailingCallIsAnErrorOrLeavesTheCheckToTheHost) {
+  const auto checkpoint = WithFingerprints(
+      Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {6, 100}, 1))}}));
+  const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint, 0),
+                                        WholeOn(1, *checkpoint, 0)};
+  const uint64_t device_bytes = twin_.device_bytes(0);
+  int failed_count = 0, succeeded_count = 0;
+  for (int call = 1;; ++call) {
+    SCOPED_TRACE(call);
+    loader_ = std::make_unique<DeviceLoader>(twin_, options_);
+    const int call_count = twin_.call_count();
+    twin_.FailCall(call, UnavailableError("injected"));
+    const auto loaded = Load(*checkpoint, boxes);
+    twin_.FailCall(0, Status());
+    const bool has_failed = twin_.call_count() - call_count >= call;
+    if (loaded.ok()) {
+      ++succeeded_count;
+      EXPECT_TRUE(AreRight(boxes));
+      EXPECT_EQ(loaded->fingerprint_count, 1u);
+    } else {
+      ++failed_count;
+      EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable);
+      EXPECT_THAT(std::string(loaded.status().message()),
+                  AllOf(HasSubstr("injected"), HasSubstr("leaf w")));
+    }
+    const auto again = Load(*checkpoint, boxes);
+    ASSERT_TRUE(again.ok()) << again.status().ToString();
+    EXPECT_EQ(again->fingerprint_count, 1u);
+    loader_.reset();
+    EXPECT_EQ(twin_.device_bytes(0), device_bytes);
+    EXPECT_EQ(twin_.device_bytes(1), device_bytes);
+    EXPECT_EQ(twin_.handle_count(), 0u);
+    if (!has_failed) break;
+  }
+  EXPECT_GT(failed_count, 30);
+  EXPECT_GE(succeeded_count, 12);  // what it takes to load kernels twice
 }
 
 class DeviceLoadsThatStall : public DeviceLoads {
@@ -607,7 +845,7 @@ class DeviceLoadsThatStall : public DeviceLoads {
 TEST_F(DeviceLoadsThatStall, CopiesThatDoNotEndKeepTheirMemory) {
   const auto checkpoint = SmallCheckpoint();
   const auto owner = std::make_shared<int>(0);
-  std::vector<DeviceBox> boxes = {BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
+  std::vector<TargetBox> boxes = {BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
                                         DType::kFloat32, TargetLayout::kRows)};
   boxes[0].request.target.owner = owner;
   twin_.Stall(true);
@@ -733,7 +971,7 @@ class DeviceLoadsWithoutPinnedMemory : public DeviceLoads {
 
 TEST_F(DeviceLoadsWithoutPinnedMemory, UseOrdinaryMemoryAndSaySoOnce) {
   const auto checkpoint = SmallCheckpoint();
-  const std::vector<DeviceBox> boxes = {BoxOn(0, *checkpoint, 0,
+  const std::vector<TargetBox> boxes = {BoxOn(0, *checkpoint, 0,
                                               BoxOf({60, 100}), DType::kFloat32,
                                               TargetLayout::kRows)};
   ::testing::internal::CaptureStderr();

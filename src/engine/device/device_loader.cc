@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/device/device_checks.h"
 #include "engine/device/load_fingerprints.h"
 #include "engine/device/load_plan.h"
 #include "engine/device/load_progress.h"
@@ -55,6 +56,7 @@ class DeviceLoad {
         cancel_(run.cancel),
         targets_(loader.driver_),
         fingerprints_(checkpoint.leaves()),
+        checks_(targets_, checkpoint.leaves()),
         large_bytes_(run.in_flight_bytes_max) {}
 
   Result<Stats> Run(const std::vector<DeviceReadRequest>& requests) {
@@ -68,8 +70,7 @@ class DeviceLoad {
     stats_.plan_seconds += watch.Lap();
     RunLanes(progress);
     HF_RETURN_IF_ERROR(failure_);
-    HF_ASSIGN_OR_RETURN(const uint64_t checked_count, fingerprints_.Check());
-    stats_.fingerprint_count += checked_count;
+    HF_RETURN_IF_ERROR(CheckFingerprints());
     stats_.transfer_seconds = watch.Lap();
     stats_.total_seconds = total.Lap();
     return stats_;
@@ -128,7 +129,6 @@ class DeviceLoad {
           });
       if (fits || is_last) break;
     }
-    fingerprints_.Plan(targets_.parts(), windows_);
     lane_count_ = static_cast<int>(std::min(lanes, windows_.size()));
     lane_run_.thread_count = (thread_count + lane_count_ - 1) / lane_count_;
     lane_run_.cancel = run_.cancel;
@@ -140,6 +140,20 @@ class DeviceLoad {
     }
     const Target& first = targets_.of_part(0).front();
     ring_ = &loader_.RingOf(window_bytes_, first.device);
+    checks_.Plan(loader_.kernels_, *ring_);
+    fingerprints_.Plan(targets_.parts(), windows_, checks_.complete_leaves());
+  }
+
+  // Ends the checks of elements that were copied. Arrays that both the host and
+  // a device have checked count once.
+  Status CheckFingerprints() {
+    HF_ASSIGN_OR_RETURN(const uint64_t host_count, fingerprints_.Check());
+    HF_RETURN_IF_ERROR(checks_.Run(*ring_, cancel_));
+    stats_.fingerprint_count += host_count;
+    for (const size_t leaf : checks_.leaves()) {
+      if (!fingerprints_.Checks(leaf)) ++stats_.fingerprint_count;
+    }
+    return Status();
   }
 
   void RunLanes(LoadProgress& progress) {
@@ -317,10 +331,8 @@ class DeviceLoad {
         devices.insert(target.device);
       }
     }
-    const std::string& first = LeafOf(window.pieces.front()).name;
-    const std::string& last = LeafOf(window.pieces.back()).name;
     std::string names =
-        first == last ? "leaf " + first : "leaves " + first + " to " + last;
+        NameLeaves(LeafOf(window.pieces.front()), LeafOf(window.pieces.back()));
     for (const int device : devices) {
       names += device == *devices.begin() ? ": device " : ", ";
       names += std::to_string(device);
@@ -334,6 +346,7 @@ class DeviceLoad {
   const CancelToken cancel_;
   LoadTargets targets_;
   LoadFingerprints fingerprints_;
+  DeviceChecks checks_;
   ByteBudget large_bytes_;  // of chunks in ordinary memory
 
   // The plan.
@@ -352,7 +365,9 @@ class DeviceLoad {
 };
 
 DeviceLoader::DeviceLoader(DeviceDriver& driver, DeviceLoaderOptions options)
-    : driver_(driver), options_(std::move(options)) {}
+    : driver_(driver),
+      options_(std::move(options)),
+      kernels_(driver, options_.compile_kernels) {}
 
 PinnedRing& DeviceLoader::RingOf(uint64_t slot_bytes, int device) {
   const std::lock_guard lock(mutex_);

@@ -7,7 +7,7 @@
 // While one lane waits, the others read.
 // Thread-safety: any thread. Ownership: keeps its slots for later loads; the
 // driver is borrowed. Units: bytes. Errors: those of Checkpoint::ReadInto, and,
-// with the leaf and the device, those of PinnedRing.
+// with the leaf and the device, those of PinnedRing and DeviceChecks.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine/device/loaded_kernels.h"
 #include "ground/device/device_driver.h"
 #include "ground/device/pinned_ring.h"
 #include "holdfast/checkpoint.h"
@@ -32,6 +33,7 @@ struct DeviceLoaderOptions {
   int lane_count_max = 4;
   uint64_t pinned_bytes_max = PinnedRing::DefaultOptions().byte_count_max;
   int64_t wait_seconds_max = PinnedRingOptions().wait_seconds_max;
+  KernelCompiler compile_kernels = CompileDeviceKernels;
 };
 
 class DeviceLoader {
@@ -52,6 +54,7 @@ class DeviceLoader {
 
   DeviceDriver& driver_;
   const DeviceLoaderOptions options_;
+  LoadedKernels kernels_;
   std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<PinnedRing>> rings_;  // by slot_bytes
 };

@@ -1,7 +1,5 @@
 #include "engine/device/load_fingerprints.h"
 
-#include <set>
-
 #include "ground/base/executor.h"
 #include "ground/base/status_macros.h"
 #include "ground/fingerprint/parts.h"
@@ -10,7 +8,8 @@
 namespace holdfast {
 
 void LoadFingerprints::Plan(const std::vector<WantedPart>& parts,
-                            const std::vector<LoadWindow>& windows) {
+                            const std::vector<LoadWindow>& windows,
+                            const std::set<size_t>& on_devices) {
   std::map<size_t, std::set<size_t>> windows_of_leaf;
   for (size_t i = 0; i < windows.size(); ++i) {
     for (const LoadPiece& piece : windows[i].pieces) {
@@ -20,7 +19,6 @@ void LoadFingerprints::Plan(const std::vector<WantedPart>& parts,
     }
   }
   for (const auto& [leaf, in] : windows_of_leaf) {
-    if (in.size() == 1) continue;
     const LeafInfo& info = leaves_[leaf];
     std::vector<Box> boxes;
     bool is_cast = false;
@@ -32,7 +30,11 @@ void LoadFingerprints::Plan(const std::vector<WantedPart>& parts,
     if (is_cast || !BoxIndex(std::move(boxes)).CheckCover(info.shape).ok()) {
       continue;
     }
-    sums_[leaf];
+    if (in.size() == 1) {
+      in_one_window_.insert(leaf);
+    } else if (!on_devices.contains(leaf)) {
+      sums_[leaf];
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// LoadFingerprints: the check of elements that were read in several windows,
-// where no read sees the complete array (OpenOptions::fingerprints).
+// LoadFingerprints: the check on the host of elements that were read in several
+// windows, where no read sees the complete array (OpenOptions::fingerprints).
 //
 // Thread-safety: Add from any thread. Ownership: borrows the leaves.
 // Errors: as Checkpoint::ReadInto; Cancelled.
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "engine/device/load_plan.h"
@@ -23,9 +24,15 @@ class LoadFingerprints {
       : leaves_(leaves) {}
 
   // Finds the leaves to check: those with a fingerprint, of which all elements
-  // are wanted once, in their own dtype, in several windows.
+  // are wanted once, in their own dtype, in several windows; but not those that
+  // the devices check.
   void Plan(const std::vector<WantedPart>& parts,
-            const std::vector<LoadWindow>& windows);
+            const std::vector<LoadWindow>& windows,
+            const std::set<size_t>& on_devices);
+  // Returns whether the host checks a leaf: this, or the read of its window.
+  bool Checks(size_t leaf) const {
+    return sums_.contains(leaf) || in_one_window_.contains(leaf);
+  }
   // Adds the elements of a window, which were read into `views`, one for each
   // piece.
   Status Add(const std::vector<WantedPart>& parts, const LoadWindow& window,
@@ -39,6 +46,7 @@ class LoadFingerprints {
   const std::vector<LeafInfo>& leaves_;
   std::mutex mutex_;
   std::map<size_t, FingerprintSum> sums_;  // by leaf
+  std::set<size_t> in_one_window_;         // leaves that their read checks
 };
 
 }  // namespace holdfast

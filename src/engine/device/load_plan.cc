@@ -126,6 +126,11 @@ class LoadPlanner {
 
 }  // namespace
 
+std::string NameLeaves(const LeafInfo& first, const LeafInfo& last) {
+  return first.name == last.name ? "leaf " + first.name
+                                 : "leaves " + first.name + " to " + last.name;
+}
+
 uint64_t ElementBytes(const Box& box, DType dtype) {
   return static_cast<uint64_t>(ElementCount(box.shape)) * DTypeBytes(dtype);
 }

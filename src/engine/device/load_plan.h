@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ground/tensor/box.h"
@@ -43,6 +44,9 @@ struct LoadWindow {
 std::vector<LoadWindow> PlanLoad(const std::vector<LeafInfo>& leaves,
                                  const std::vector<WantedPart>& parts,
                                  uint64_t window_bytes);
+
+// Names a range of leaves in messages: "leaf a", "leaves a to c".
+std::string NameLeaves(const LeafInfo& first, const LeafInfo& last);
 
 // Returns the bytes of the elements of `box` in memory.
 uint64_t ElementBytes(const Box& box, DType dtype);

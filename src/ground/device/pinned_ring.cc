@@ -281,6 +281,14 @@ Status PinnedRing::Slot::CopyOnDevices(int device, const DeviceRowCopy& copy,
   return ring_->driver_.CopyOnDevices(device, copy, track->stream);
 }
 
+Status PinnedRing::Slot::Queue(
+    int device, std::vector<std::shared_ptr<const void>> owners,
+    const std::function<Status(DeviceStream)>& begin) {
+  HF_ASSIGN_OR_RETURN(Track* const track, Begin(device, nullptr));
+  for (auto& owner : owners) memory_->owners.push_back(std::move(owner));
+  return begin(track->stream);
+}
+
 Status PinnedRing::Slot::WaitForTrack(Track& track,
                                       Clock::time_point deadline) {
   if (!track.is_pending) return Status();

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -72,7 +73,11 @@ class PinnedRing {
     // `device`, which has one of its sides.
     Status CopyOnDevices(int device, const DeviceRowCopy& copy,
                          std::shared_ptr<const void> owner);
-    // Waits until all copies of the slot have ended, also if one has failed.
+    // Lets `begin` queue other work on the slot's stream of a device. The slot
+    // keeps the owners as above.
+    Status Queue(int device, std::vector<std::shared_ptr<const void>> owners,
+                 const std::function<Status(DeviceStream)>& begin);
+    // Waits until all work of the slot has ended, also if some has failed.
     // Returns the first failure.
     Status Wait();
 
