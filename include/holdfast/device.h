@@ -26,6 +26,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "holdfast/checkpoint.h"
@@ -96,5 +97,9 @@ struct DeviceReadRequest {
 Result<Stats> ReadIntoDevices(const Checkpoint& checkpoint,
                               const std::vector<DeviceReadRequest>& requests,
                               const RunOptions& run = {});
+
+// Makes holdfast look for NVRTC, NVIDIA's compiler for kernels, at `path`
+// before it looks where the system does. Call it before the first load.
+void SetNvrtcPath(const std::string& path);
 
 }  // namespace holdfast

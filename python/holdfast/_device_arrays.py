@@ -13,6 +13,9 @@ import contextlib
 import functools
 import math
 import os
+import pathlib
+import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -44,6 +47,9 @@ def is_usable() -> bool:
     """
     if os.environ.get("HOLDFAST_DEVICES", "1") == "0":
         return False
+    nvrtc = _nvrtc_path(sys.path)
+    if nvrtc is not None:
+        _engine.set_nvrtc_path(nvrtc)
     problem = _engine.device_problem()
     if problem:
         log.warning(
@@ -52,6 +58,17 @@ def is_usable() -> bool:
             problem,
         )
     return not problem
+
+
+def _nvrtc_path(folders: Iterable[str]) -> str | None:
+    """Returns the newest NVRTC that a package of NVIDIA has brought, as torch
+    and jax need it."""
+    found = [
+        (int(path.name.removeprefix("libnvrtc.so.").partition(".")[0]), path)
+        for folder in folders
+        for path in pathlib.Path(folder).glob("nvidia/*/lib/libnvrtc.so.[1-9]*")
+    ]
+    return str(max(found)[1]) if found else None
 
 
 def can_describe(tensor: Any) -> bool:

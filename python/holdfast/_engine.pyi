@@ -64,6 +64,9 @@ class DeviceArray:
     @property
     def shape(self) -> tuple[int, ...]: ...
 
+def set_nvrtc_path(path: str) -> None:
+    """`holdfast::SetNvrtcPath`."""
+
 def device_problem() -> str:
     """`holdfast::CheckDeviceDriver`: why devices cannot be used, or ""."""
 

@@ -172,6 +172,7 @@ void BindDeviceArrays(nb::module_& module) {
       .def_prop_ro("shape", [](const DeviceArrayObject& self) {
         return ToTuple(self.shape);
       });
+  module.def("set_nvrtc_path", &SetNvrtcPath, nb::arg("path"));
   module.def("device_problem",
              [] { return std::string(CheckDeviceDriver().message()); });
 }

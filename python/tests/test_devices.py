@@ -564,6 +564,19 @@ def test_a_kill_during_a_save_leaves_a_whole_checkpoint(
     assert holdfast.verify(tmp_path / "7").ok
 
 
+def test_the_newest_nvrtc_of_a_package_is_found(tmp_path: Path) -> None:
+    assert _device_arrays._nvrtc_path([str(tmp_path), "/nonexistent"]) is None
+    for name in (
+        "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
+        "nvidia/cu13/lib/libnvrtc.so.13",
+        "nvidia/cu13/lib/libnvrtc-builtins.so.13.0",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = _device_arrays._nvrtc_path([str(tmp_path)])
+    assert found == str(tmp_path / "nvidia/cu13/lib/libnvrtc.so.13")
+
+
 # ---- loads
 
 

@@ -987,10 +987,7 @@ TEST_F(DeviceLoadsWithoutPinnedMemory, UseOrdinaryMemoryAndSaySoOnce) {
 
 TEST_F(DeviceLoads, WithoutADriverALoadSaysSo) {
   const auto checkpoint = SmallCheckpoint();
-  DeviceReadRequest request{0, {0, 0}, {}};
-  request.target.dtype = DType::kFloat32;
-  request.target.shape = {60, 100};
-  request.target.address = 4096;
+  DeviceReadRequest request{0, {0, 0}, {DType::kFloat32, {60, 100}, {}, 4096}};
   // Where there is a driver, the address is not one of its own.
   EXPECT_THAT(
       ReadIntoDevices(*checkpoint, {request}).status().code(),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ground/base/status_macros.h"
+#include "holdfast/device.h"
 
 namespace holdfast {
 namespace {

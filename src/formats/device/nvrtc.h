@@ -37,9 +37,8 @@ class Nvrtc {
                                       std::string_view architecture) const = 0;
 };
 
-// Makes LoadedNvrtc look for the library at `path` first. Call it before.
-void SetNvrtcPath(const std::string& path);
-// Returns the library at the path that was set, or else the first of
+// Returns the library at the path that SetNvrtcPath (holdfast/device.h) was
+// given, or else the first of
 // libnvrtc.so.13, .12 and .11.2 that is loaded already or that the system
 // finds. The same answer at each call.
 Result<const Nvrtc*> LoadedNvrtc();

@@ -10,6 +10,7 @@
 #include "formats/device/kernel_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "holdfast/device.h"
 
 namespace holdfast {
 namespace {
