@@ -27,7 +27,8 @@ class Stats:
       stored_bytes: bytes read or written for the tensors.
       mapped_bytes: bytes of the tensors that `load(mmap=True)` mapped and did
         not read; no other count includes them.
-      copied_bytes: bytes that a background save copied before it returned.
+      copied_bytes: bytes that a background save copied to host memory before
+        it returned.
       chunk_count: chunks encoded or decoded.
       fingerprint_count: arrays that a load has checked in memory.
       buffer_bytes_peak: the most bytes in flight between memory and disk.
