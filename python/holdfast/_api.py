@@ -177,7 +177,7 @@ def save(
         save ends before the call returns. Host arrays are copied in host
         memory. jax.Arrays are not copied, unless this is "device" or "host":
         the save keeps their buffers, so that a donated argument cannot reuse
-        them until it has ended.
+        them until it has ended. Needs `background`.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       custom_metadata: a JSON object stored next to the tree.
       chunk_bytes: larger arrays are split into chunks of about this many bytes.
@@ -254,6 +254,11 @@ def save(
         "fingerprints": fingerprints,
         **run_options(threads, memory_bytes),
     }
+    if snapshot != "auto" and not background:
+        raise errors.InvalidArgumentError(
+            f"snapshot: got {snapshot!r} without background=True; only a save"
+            " in the background copies tensors first"
+        )
     destination = os.fspath(path)
     snapshots = Snapshots(snapshot) if background else None
     processes = _process_group.chosen(

@@ -26,7 +26,7 @@ def _warnings_are_errors() -> Iterator[None]:
 def save(path: Path, step: int) -> Path:
     holdfast.save(
         path / str(step),
-        TREE,
+        {**TREE, "w": TREE["w"] + (step - 1)},
         durable=False,
         custom_metadata={"run": "blue"},
     )

@@ -279,6 +279,12 @@ SAVE = [
         lambda done: len(done.opened.bases) == 1,
     ),
     Option("background", True, lambda done: done.counts.get("background") == 1),
+    Option(
+        "snapshot",
+        "host",
+        why="seen only with tensors on devices (test_devices.py)",
+        needs={"background": True},
+    ),
     PROGRESS,
     Option(
         "custom_metadata",
@@ -550,6 +556,7 @@ REFUSED: dict[str, list[tuple[str, list[str]]]] = {
 
 # (function, option): options that are refused without another option.
 ALONE = [
+    ("save", "snapshot"),
     ("convert", "reverse"),
     ("convert", "sizes"),
     ("convert", "shard_bytes"),
