@@ -775,6 +775,27 @@ TEST_F(DeviceLoadsThatCheck, AnImageWithoutTheKernelsIsNoFailure) {
   EXPECT_EQ(loaded->fingerprint_count, 1u);
 }
 
+TEST_F(DeviceLoadsThatCheck, KernelsAreLoadedOnce) {
+  const auto checkpoint = SmallWithFingerprints();
+  const TargetBox box = WholeOn(0, *checkpoint, 0);
+  ASSERT_TRUE(Load(*checkpoint, {box}).ok());
+  twin_.AddKernel("holdfast_sum_box", [](const auto&, const auto&) {});
+  const auto again = Load(*checkpoint, {box});
+  EXPECT_TRUE(again.ok()) << again.status().ToString();
+}
+
+TEST_F(DeviceLoadsThatCheck, CanBeCancelled) {
+  const auto checkpoint = SmallWithFingerprints();
+  std::atomic<bool> is_cancelled{false};
+  RunOptions run;
+  run.cancel = &is_cancelled;
+  run.progress = [&](const Progress& progress) {
+    if (progress.done_bytes == progress.total_bytes) is_cancelled = true;
+  };
+  const auto loaded = Load(*checkpoint, {WholeOn(0, *checkpoint, 0)}, run);
+  EXPECT_EQ(loaded.status().code(), StatusCode::kCancelled);
+}
+
 TEST_F(DeviceLoadsThatCheck, CompileNothingIfThereAreNoFingerprints) {
   const auto checkpoint = SmallCheckpoint();
   EXPECT_EQ(Load(*checkpoint, {WholeOn(0, *checkpoint, 0)})->fingerprint_count,
