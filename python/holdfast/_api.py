@@ -286,6 +286,11 @@ def save(
         )
         built.item_documents = getattr(tree, "item_documents", "")
     snapshot_seconds = time.perf_counter() - start
+    copied_bytes = built.copied_bytes
+    # Only a running save keeps the tree: the traceback of its error must not
+    # keep copies of the tensors.
+    to_save = [built]
+    del built
 
     def run(progress_fn: ProgressFn | None) -> Stats:
         log.info("saving %s", destination)
@@ -293,7 +298,7 @@ def save(
             with call or contextlib.nullcontext():
                 engine_stats = _engine.save(
                     destination,
-                    built,
+                    to_save.pop(),
                     progress=progress_fn,
                     group=None if call is None else call.engine,
                     **options,
@@ -304,7 +309,7 @@ def save(
         stats = _stats.from_engine(
             engine_stats,
             snapshot_seconds=snapshot_seconds,
-            copied_bytes=built.copied_bytes,
+            copied_bytes=copied_bytes,
         )
         log.info("saved %s: %s", destination, stats)
         return stats
@@ -467,8 +472,12 @@ def load(
 
     if device is not None:
         on_device = _device_load.device_of(arrays, device)
-        target = _device_load.target_of(opened(), names, on_device)
-        notes.clear()  # the read opens the checkpoint again
+        names = names or None
+        first = opened()
+        target = _device_load.target_of(first, names, on_device)
+        # The read opens the same step again, even if there is a newer one.
+        source, step = first.path, None
+        notes.clear()
     with (
         call or contextlib.nullcontext(),
         reporting(progress, "load") as progress_fn,

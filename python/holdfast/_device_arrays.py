@@ -211,15 +211,22 @@ def of_interface(
     Raises InvalidArgumentError for masked arrays and dtypes that cannot be
     stored, and FailedPreconditionError if this process cannot use the devices.
     """
-    problem = _engine.device_problem()
-    if problem:
-        raise errors.FailedPreconditionError(f"leaf {name!r}: {problem}")
+    if not is_usable():
+        problem = _engine.device_problem() or "HOLDFAST_DEVICES is 0"
+        raise errors.FailedPreconditionError(
+            f"leaf {name!r} is on a device: {problem}"
+        )
     interface = value.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise errors.InvalidArgumentError(
             f"leaf {name!r}: a masked array has no stored form"
         )
     dtype = _dtype_of(value, interface["typestr"])
+    if not dtype.isnative:
+        raise errors.InvalidArgumentError(
+            f"leaf {name!r}: elements of dtype {dtype.str} on a device have"
+            " the other byte order"
+        )
     shape = tuple(interface["shape"])
     if math.prod(shape) == 0:
         return np.empty(shape, dtype)

@@ -44,6 +44,8 @@ class Snapshots:
         self.mode = mode
         self.must_wait = False
         self._device_rooms: dict[Any, int] = {}
+        # The copies on devices, so that tied tensors are copied once.
+        self._copies: dict[Any, Any] = {}
         self._host_room: int | None = None
 
     def of_tensor(self, tensor: Any, name: str) -> tuple[Any, bool]:
@@ -71,7 +73,7 @@ class Snapshots:
     def of_jax(self, array: Any) -> tuple[Any, bool]:
         """Returns a jax.Array to be saved, and whether the program cannot
         destroy it."""
-        if self.mode == "device":
+        if self.mode == "device" and not array.is_deleted():
             with importing:
                 import jax
 
@@ -82,6 +84,15 @@ class Snapshots:
         with importing:
             import torch
 
+        place = (
+            tensor.device,
+            tensor.data_ptr(),
+            tensor.dtype,
+            tuple(tensor.shape),
+            tensor.stride(),
+        )
+        if place in self._copies:
+            return self._copies[place]
         if tensor.device not in self._device_rooms:
             self._device_rooms[tensor.device] = _device_room(tensor.device)
         if byte_count > self._device_rooms[tensor.device]:
@@ -92,6 +103,7 @@ class Snapshots:
             self._device_rooms[tensor.device] = 0
             return None
         self._device_rooms[tensor.device] -= byte_count
+        self._copies[place] = copy
         return copy
 
     def _takes_host(self, byte_count: int) -> bool:

@@ -74,8 +74,11 @@ class DeviceTensor:
     """A new torch tensor on a CUDA device, and the buffer that is read into
     it. REQUIRES: it has elements."""
 
-    def __init__(self, device: Any, shape: Sequence[int], dtype: str) -> None:
-        """`dtype` is torch's name for it."""
+    def __init__(
+        self, device: Any, shape: Sequence[int], dtype: str, name: str
+    ) -> None:
+        """`dtype` is torch's name for it; `name` is the leaf's, for errors."""
+        self._name = name
         self._device = device
         self._shape = shape
         self._dtype = dtype
@@ -86,7 +89,7 @@ class DeviceTensor:
         self._tensor = _torch_arrays.empty(
             self._shape, self._dtype, self._device
         )
-        return _device_arrays.of_tensor(self._tensor)
+        return _device_arrays.of_tensor(self._tensor, self._name)
 
     def finish(self) -> Any:
         """Returns the tensor. REQUIRES: the buffer was read."""
@@ -237,7 +240,7 @@ class LeafPlanner:
         dtype = _torch_arrays.dtype_name(target)
         self._check(info, tuple(target.shape), dtype, name)
         if self._takes_devices and _device_arrays.can_describe(target):
-            tensor = DeviceTensor(target.device, info.shape, dtype)
+            tensor = DeviceTensor(target.device, info.shape, dtype, name)
             return Slot(
                 [(leaf, tensor.buffer)],
                 lambda: _torch_arrays.with_gradients_of(
@@ -269,8 +272,9 @@ class LeafPlanner:
             and has_elements
             and target.device.type == "cuda"
             and _device_arrays.is_usable()
+            and _torch_arrays.has_dtype(kind)
         ):
-            tensor = DeviceTensor(target.device, info.shape, kind)
+            tensor = DeviceTensor(target.device, info.shape, kind, name)
             return Slot([(leaf, tensor.buffer)], tensor.finish)
         requests, buffer = self._whole(leaf, info.shape, dtype)
         return Slot(

@@ -23,6 +23,7 @@ __all__ = [
     "dense",
     "dtype_name",
     "empty",
+    "has_dtype",
     "is_tensor",
     "tensor_like",
     "tensor_on",
@@ -138,6 +139,14 @@ def adopted(array: np.ndarray[Any, np.dtype[Any]]) -> Any:
         raise errors.InvalidArgumentError(
             f'torch has no arrays of {kind}; load with arrays="numpy"'
         ) from error
+
+
+def has_dtype(kind: str) -> bool:
+    """Returns whether torch has a dtype called `kind`."""
+    with importing:
+        import torch
+
+    return isinstance(getattr(torch, kind, None), torch.dtype)
 
 
 def an_object() -> Any:

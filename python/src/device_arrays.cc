@@ -87,6 +87,8 @@ class LateReader final : public ArrayReader {
       return error.status();
     } catch (nb::python_error& error) {
       return StatusOf(error.value());
+    } catch (const std::exception& error) {  // of a conversion
+      return InternalError("DeviceArray: " + std::string(error.what()));
     }
   }
 

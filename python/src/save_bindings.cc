@@ -30,18 +30,23 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Warns about what a save has noticed. Its checkpoint exists already.
+// Warns, after a save has committed. Where warnings are errors, the error goes
+// to sys.unraisablehook: raising it would say that the save has failed.
+void WarnAfterCommit(nb::handle category, const std::string& text) {
+  if (PyErr_WarnEx(category.ptr(), text.c_str(), 1) != 0) {
+    PyErr_WriteUnraisable(nullptr);
+  }
+}
+
+// Warns about what a save has noticed.
 void WarnOf(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
-    const std::string text =
+    WarnAfterCommit(
+        nb::module_::import_("holdfast.errors").attr("UnchangedWarning"),
         note +
-        ". If they are frozen on purpose, ignore the warning: "
-        "warnings.simplefilter(\"ignore\", holdfast.errors.UnchangedWarning)";
-    const nb::object type =
-        nb::module_::import_("holdfast.errors").attr("UnchangedWarning");
-    if (PyErr_WarnEx(type.ptr(), text.c_str(), 1) != 0) {
-      throw nb::python_error();
-    }
+            ". If they are frozen on purpose, ignore the warning: "
+            "warnings.simplefilter(\"ignore\", "
+            "holdfast.errors.UnchangedWarning)");
   }
 }
 
@@ -236,9 +241,7 @@ void WarnWhole(const std::string& destination, const std::string& why_whole) {
                            " was saved as a whole step, not as a delta, "
                            "because its base cannot be used: " +
                            why_whole;
-  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) != 0) {
-    throw nb::python_error();
-  }
+  WarnAfterCommit(PyExc_UserWarning, text);
 }
 
 Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,

@@ -10,6 +10,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,46 @@ def test_a_tensor_may_change_when_a_background_save_has_returned(
     assert twin.device_bytes(0) == before, "the copies are freed"
 
 
+def test_tied_tensors_are_copied_once(twin: Any, tmp_path: Path) -> None:
+    tensor = on_device(values(torch.float32, 700, 300))
+    before = twin.device_bytes(0)
+    future = holdfast.save(
+        tmp_path / "7", {str(i): tensor for i in range(9)}, background=True
+    )
+    assert twin.device_bytes_peak(0) <= before + 840_000
+    future.result()
+    want = values(torch.float32, 700, 300)
+    assert_same(loaded(tmp_path / "7"), {str(i): want for i in range(9)})
+
+
+@pytest.mark.parametrize("ends", ["fails", "is cancelled"])
+def test_a_save_that_ends_early_frees_its_copies(
+    twin: Any, tmp_path: Path, ends: str
+) -> None:
+    tensor = on_device(values(torch.float32, 700, 300))
+    before = twin.device_bytes(0)
+    if ends == "fails":
+        (tmp_path / "7").mkdir()
+        (tmp_path / "7" / "mine").touch()
+        future = holdfast.save(tmp_path / "7", {"w": tensor}, background=True)
+        kind: type[Exception] = errors.HoldfastError
+    else:
+        begun = threading.Event()
+
+        def wait(*args: object) -> None:
+            begun.wait(60)
+
+        future = holdfast.save(
+            tmp_path / "7", {"w": tensor}, background=True, progress=wait
+        )
+        future.cancel()
+        begun.set()
+        kind = errors.CancelledError
+    error = future.exception()
+    assert isinstance(error, kind)
+    assert twin.device_bytes(0) == before, "while the error is held"
+
+
 def test_without_room_on_the_device_the_copy_goes_to_the_host(
     tmp_path: Path,
 ) -> None:
@@ -356,6 +397,9 @@ def test_arrays_with_cudas_interface(tmp_path: Path, stream: Any) -> None:
     tree["rows"].mask = tree["rows"]
     with pytest.raises(errors.InvalidArgumentError, match="'rows'.*masked"):
         holdfast.save(tmp_path / "9", tree)
+    swapped = {"w": Cupy(on_device(values()), ">f4", stream)}
+    with pytest.raises(errors.InvalidArgumentError, match="'w'.*byte order"):
+        holdfast.save(tmp_path / "9", swapped)
 
 
 @dataclasses.dataclass
@@ -668,7 +712,34 @@ def test_a_damaged_file_gives_the_error_of_a_load_to_the_host(
     assert str(device.value) == str(host.value)
 
 
-def test_a_device_without_room_is_an_error(
+def test_a_load_keeps_to_the_step_that_was_newest(
+    no_torch_devices: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast import _device_load
+
+    target_of = _device_load.target_of
+
+    def then_another(*args: Any) -> Any:
+        target = target_of(*args)
+        holdfast.save(tmp_path / "8", {"w": values(), "new": values()})
+        return target
+
+    holdfast.save(tmp_path / "7", {"w": values() + 1})
+    monkeypatch.setattr(_device_load, "target_of", then_another)
+    got = holdfast.load(tmp_path, arrays="torch", device="cuda:0", keys=[])
+    assert_same(got, {"w": values() + 1})
+
+
+def test_a_dtype_that_torch_lacks(
+    no_torch_devices: None, tmp_path: Path
+) -> None:
+    tree = {"w": np.arange(4).astype(ml_dtypes.float8_e3m4)}
+    holdfast.save(tmp_path / "7", tree)
+    with pytest.raises(errors.InvalidArgumentError, match="torch has no"):
+        holdfast.load(tmp_path / "7", arrays="torch", device="cuda:0")
+
+
+def test_a_device_that_is_lost_is_an_error(
     no_torch_devices: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holdfast.save(tmp_path / "7", {"w": values(torch.float32, 300, 100)})

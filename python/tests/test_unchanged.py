@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -150,15 +151,31 @@ def test_every_way_to_save(tmp_path: Path, way: str) -> None:
     assert "holds exactly the tensors of step 4" in text
 
 
-def test_the_warning_can_be_ignored_and_raised(tmp_path: Path) -> None:
+@pytest.mark.parametrize("background", [False, True])
+def test_a_warning_that_is_an_error_fails_no_committed_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, background: bool
+) -> None:
+    unraisable: list[Any] = []
+    monkeypatch.setattr(
+        sys, "unraisablehook", lambda each: unraisable.append(each.exc_type)
+    )
     tree = {"w": np.arange(3.0)}
-    holdfast.save(tmp_path / "1", tree)
+
+    def save(step: int) -> None:
+        saved = holdfast.save(
+            tmp_path / str(step), tree, background=background
+        )
+        if background:
+            saved.result()
+
+    save(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(errors.UnchangedWarning):
-            holdfast.save(tmp_path / "2", tree)
+        save(2)
+        assert unraisable == [errors.UnchangedWarning]
         warnings.simplefilter("ignore", errors.UnchangedWarning)
-        holdfast.save(tmp_path / "3", tree)
+        save(3)
+    assert len(unraisable) == 1
     assert holdfast.steps(tmp_path) == [1, 2, 3]
 
 
