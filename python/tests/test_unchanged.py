@@ -43,9 +43,10 @@ def _v1_save(root: Path, asynchronous: bool) -> Save:
 
     def save(step: int, tree: dict[str, Any]) -> None:
         if asynchronous:
-            checkpointer.save_checkpointables_async(
+            response = checkpointer.save_checkpointables_async(
                 step, {"state": tree}
-            ).result()
+            )
+            assert response is not None and response.result()
         else:
             checkpointer.save_checkpointables(step, {"state": tree})
 
@@ -89,18 +90,20 @@ def _group_save(root: Path) -> Save:
 
 WAYS: dict[str, Callable[[Path], Save]] = {
     "save": lambda root: lambda s, t: holdfast.save(root / str(s), t),
-    "also": lambda root: lambda s, t: holdfast.save(
-        root / str(s), t, also="safetensors"
+    "also": lambda root: (
+        lambda s, t: holdfast.save(root / str(s), t, also="safetensors")
     ),
-    "background": lambda root: lambda s, t: holdfast.save(
-        root / str(s), t, background=True
-    ).result(),
-    "deltas": lambda root: lambda s, t: holdfast.save(
-        root / str(s), t, deltas=holdfast.DeltaPolicy(8)
+    "background": lambda root: (
+        lambda s, t: holdfast.save(root / str(s), t, background=True).result()
+    ),
+    "deltas": lambda root: (
+        lambda s, t: holdfast.save(
+            root / str(s), t, deltas=holdfast.DeltaPolicy(8)
+        )
     ),
     "group": _group_save,
-    "checkpointer": lambda root: lambda s, t: ocp.PyTreeCheckpointer().save(
-        root / str(s), t
+    "checkpointer": lambda root: (
+        lambda s, t: ocp.PyTreeCheckpointer().save(root / str(s), t)
     ),
     "manager": lambda root: _manager_save(root, None, False),
     "async manager": lambda root: _manager_save(root, None, True),

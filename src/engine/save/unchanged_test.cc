@@ -186,6 +186,23 @@ TEST_F(UnchangedTest, AllItemsAreCompared) {
   EXPECT_THAT(notes(1, 1, 1), IsEmpty());
   EXPECT_THAT(notes(2, 1, 2), IsEmpty());
   EXPECT_THAT(notes(3, 1, 2), SizeIs(1));
+  EXPECT_THAT(notes(4, 2, 2), IsEmpty());
+}
+
+// Nobody knows what an item without checksums holds.
+TEST_F(UnchangedTest, AStepWithAnUnknownItemIsNotCompared) {
+  const Tree tree = State().tree();
+  SaveOptions unknown;
+  unknown.write_digests = false;
+  for (const char* step : {"1", "2"}) {
+    const auto pending =
+        PendingSave::Begin(root_ + "/" + step, {.sync = false});
+    ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+    ASSERT_TRUE((*pending)->SaveItem("known", tree, {}).ok());
+    ASSERT_TRUE((*pending)->SaveItem("unknown", tree, unknown).ok());
+    ASSERT_TRUE((*pending)->Commit({}).ok());
+    EXPECT_THAT((*pending)->notes(), IsEmpty());
+  }
 }
 
 // Each rank has one row. Rank 0 says it for all.
