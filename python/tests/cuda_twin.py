@@ -69,25 +69,42 @@ class Twin:
         self, device: int, target: int, source: int, byte_count: int
     ) -> None:
         """Queues a copy on the program's stream, as torch does."""
-        cuda = self.library
-        handle = ctypes.c_int()
-        context = ctypes.c_void_p()
-        assert cuda.cuInit(0) == 0
-        assert cuda.cuDeviceGet(ctypes.byref(handle), device) == 0
-        assert (
-            cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle) == 0
-        )
-        assert cuda.cuCtxPushCurrent_v2(context) == 0
-        assert (
-            cuda.cuMemcpyAsync(
+        with self._context(device):
+            assert 0 == self.library.cuMemcpyAsync(
                 ctypes.c_uint64(target),
                 ctypes.c_uint64(source),
                 ctypes.c_size_t(byte_count),
                 ctypes.c_uint64(self.streams.get(device, 0)),
             )
-            == 0
-        )
-        assert cuda.cuCtxPopCurrent_v2(ctypes.byref(context)) == 0
+
+    def finish_stream(self, device: int) -> None:
+        """Does the work that is queued on the program's stream, unless the
+        device has failed."""
+        event = ctypes.c_uint64()
+        with self._context(device):
+            if self.library.cuEventCreate(ctypes.byref(event), 2) != 0:
+                return
+            stream = ctypes.c_uint64(self.streams.get(device, 0))
+            if self.library.cuEventRecord(event, stream) == 0:
+                not_ready = 600
+                for _ in range(1000):
+                    if self.library.cuEventQuery(event) != not_ready:
+                        break
+            self.library.cuEventDestroy_v2(event)
+
+    @contextlib.contextmanager
+    def _context(self, device: int) -> Iterator[None]:
+        handle = ctypes.c_int()
+        context = ctypes.c_void_p()
+        cuda = self.library
+        cuda.cuInit(0)
+        cuda.cuDeviceGet(ctypes.byref(handle), device)
+        cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+        cuda.cuCtxPushCurrent_v2(context)
+        try:
+            yield
+        finally:
+            cuda.cuCtxPopCurrent_v2(ctypes.byref(context))
 
 
 def _as_c(value: Any) -> Any:
@@ -119,7 +136,7 @@ class TwinTensor(torch.Tensor):
         tensor.like = torch.empty_strided(
             like.shape, like.stride(), dtype=like.dtype, device="meta"
         )
-        tensor.owner = owner or _Memory(address)
+        tensor.owner = owner or _Memory(address, device)
         return tensor
 
     def data_ptr(self) -> int:
@@ -156,12 +173,15 @@ class TwinTensor(torch.Tensor):
 
 
 class _Memory:
-    """Frees the twin's memory when no tensor uses it."""
+    """Frees the twin's memory when no tensor uses it, and no queued work of the
+    program."""
 
-    def __init__(self, address: int) -> None:
+    def __init__(self, address: int, device: int) -> None:
         self.address = address
+        self.device = device
 
     def __del__(self) -> None:
+        TWIN.finish_stream(self.device)
         TWIN.free(self.address)
 
 

@@ -341,8 +341,9 @@ def test_holdfast_devices_0_copies_to_the_host(
 ) -> None:
     monkeypatch.setenv("HOLDFAST_DEVICES", "0" if save_path == "7" else "1")
     _device_arrays.is_usable.cache_clear()
+    tree = moved({"w": values()})
     before = twin.call_count()
-    holdfast.save(tmp_path / save_path, moved({"w": values()}))
+    holdfast.save(tmp_path / save_path, tree)
     _device_arrays.is_usable.cache_clear()
     assert (twin.call_count() == before) == (save_path == "7")
     assert_same(loaded(tmp_path / save_path), {"w": values()})

@@ -89,8 +89,9 @@ void ForEachRows(const ConstArrayView& source, const ArrayView& target,
     }
     for (uint64_t row = 0; row < rows.row_count; ++row) {
       Rows one = rows;
-      one.from += row * rows.from_pitch;
-      one.to += row * rows.to_pitch;
+      // The pitch of rows that run backwards is a negative number.
+      one.from += static_cast<int64_t>(row * rows.from_pitch);
+      one.to += static_cast<int64_t>(row * rows.to_pitch);
       one.from_pitch = one.to_pitch = one.row_bytes;
       one.row_count = 1;
       add(one);

@@ -530,7 +530,7 @@ TEST(Deltas, AStepWithTheTensorsOfTheStepBeforeIsNoted) {
   const ScratchDirectory scratch;
   const Array first = RandomArray(DType::kFloat32, {50, 30}, 1);
   const Array second = RandomArray(DType::kFloat32, {50, 30}, 2);
-  const auto notes = [&](int step, const Array& w, bool has_more = false) {
+  const auto notes = [&](int64_t step, const Array& w, bool has_more = false) {
     Tree tree = Tree::Dict(
         {{"w", w}, {"n", Array::FromBytes(DType::kInt64, {1}, &step)}});
     if (has_more) tree = Tree::Dict({{"w", w}, {"x", second}});
