@@ -331,19 +331,6 @@ TEST_F(DeviceLoads, DecodeEachChunkOnceForAllDevices) {
   EXPECT_EQ(loaded->chunk_count, 60u);
 }
 
-TEST_F(DeviceLoads, NothingToReadNeedsNoDevice) {
-  const auto checkpoint = SmallCheckpoint();
-  DeviceReadRequest request{0, {3, 0}, {}};
-  request.target.dtype = DType::kInt8;
-  request.target.shape = {0, 100};
-  for (const auto& requests : {std::vector<DeviceReadRequest>{}, {request}}) {
-    const auto loaded = loader_->Read(*checkpoint, requests, {});
-    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
-    EXPECT_EQ(loaded->decoded_bytes, 0u);
-  }
-  EXPECT_EQ(twin_.call_count(), 0);
-}
-
 TEST_F(DeviceLoads, WriteOnlyAfterTheProgramsWork) {
   const auto checkpoint = SmallCheckpoint();
   std::vector<TargetBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
@@ -1004,15 +991,6 @@ TEST_F(DeviceLoadsWithoutPinnedMemory, UseOrdinaryMemoryAndSaySoOnce) {
             "holdfast: twin: no pinned memory; copies between device 0 and the "
             "host use ordinary memory, and are slower\n");
   EXPECT_TRUE(AreRight(boxes));
-}
-
-TEST_F(DeviceLoads, WithoutADriverALoadSaysSo) {
-  const auto checkpoint = SmallCheckpoint();
-  DeviceReadRequest request{0, {0, 0}, {DType::kFloat32, {60, 100}, {}, 4096}};
-  // Where there is a driver, the address is not one of its own.
-  EXPECT_THAT(
-      ReadIntoDevices(*checkpoint, {request}).status().code(),
-      AnyOf(StatusCode::kFailedPrecondition, StatusCode::kInvalidArgument));
 }
 
 }  // namespace

@@ -85,17 +85,21 @@ void PinnedRing::Destroy(Slot::Memory& memory) {
   if (memory.pinned != nullptr) driver_.FreePinned(device_, memory.pinned);
 }
 
-Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot(
-    bool is_first) {
+Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
   auto memory = std::make_unique<Slot::Memory>();
   if (is_pinned_) {
+    // One thread at a time, so that a refusal comes after all slots that there
+    // is memory for.
+    const std::lock_guard lock(pinning_);
     const Result<char*> pinned =
         driver_.AllocatePinned(device_, options_.slot_bytes);
     if (pinned.ok()) {
+      has_pinned_ = true;
       memory->pinned = *pinned;
       return memory;
     }
-    if (pinned.status().code() != StatusCode::kResourceExhausted || !is_first) {
+    if (pinned.status().code() != StatusCode::kResourceExhausted ||
+        has_pinned_) {
       return pinned.status();
     }
     if (is_pinned_.exchange(false)) {
@@ -130,9 +134,9 @@ Result<PinnedRing::Slot> PinnedRing::Take() {
                               " has failed in the middle of copies");
     }
     if (slot_count_ < slot_count_max_) {
-      const bool is_first = slot_count_++ == 0;
+      ++slot_count_;
       lock.unlock();
-      auto memory = MakeSlot(is_first);
+      auto memory = MakeSlot();
       if (memory.ok()) return Slot(this, *std::move(memory));
       lock.lock();
       --slot_count_;

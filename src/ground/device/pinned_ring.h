@@ -111,7 +111,7 @@ class PinnedRing {
   Clock::time_point Deadline() const;
   Status WaitUntil(int device, DeviceEvent event, Clock::time_point deadline,
                    const CancelToken& cancel) const;
-  Result<std::unique_ptr<Slot::Memory>> MakeSlot(bool is_first);
+  Result<std::unique_ptr<Slot::Memory>> MakeSlot();
   void Destroy(Slot::Memory& memory);
   void GiveBack(std::unique_ptr<Slot::Memory> memory);
   // Keeps memory that a copy may still write to, because the device cannot say
@@ -127,6 +127,8 @@ class PinnedRing {
   const int device_;
   const PinnedRingOptions options_;
   std::atomic<bool> is_pinned_{true};  // until the system refuses it
+  std::mutex pinning_;                 // held while the system is asked
+  bool has_pinned_ = false;            // whether it ever granted any
 
   std::mutex mutex_;
   std::condition_variable given_back_;
