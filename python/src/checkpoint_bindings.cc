@@ -485,6 +485,13 @@ void BindStepInfo(nb::module_& module) {
 
 void BindCheckpointReads(nb::class_<PythonCheckpoint>& checkpoint) {
   checkpoint.def_prop_ro("leaf_names", &LeafNames)
+      .def(
+          "check_names",
+          [](const PythonCheckpoint& self,
+             const std::vector<std::string>& names) {
+            Check(self.checkpoint->CheckNames(names));
+          },
+          nb::arg("names"))
       .def("read", &ReadLeaf, nb::arg("leaf"))
       .def("read_box", &ReadBox, nb::arg("leaf"), nb::arg("origin"),
            nb::arg("shape"))
