@@ -45,6 +45,11 @@ struct Stats {
   // Arrays whose fingerprint was checked against the memory they were read into
   // (OpenOptions::fingerprints).
   uint64_t fingerprint_count = 0;
+
+  // Adds another part of the same call. Every member adds, but of the peaks the
+  // higher one stays. The seconds of parts beside each other add too, so a call
+  // that ran such parts sets its own.
+  void Add(const Stats& part);
 };
 
 // Threads, memory, progress and cancellation of a call. The defaults suit a

@@ -562,6 +562,9 @@ class Checkpoint:
     # The names in `leaves`; does not build `leaves`.
     @property
     def leaf_names(self) -> list[str]: ...
+    # Raises NotFoundError for a name that selects no leaf, as the module's
+    # `load` does.
+    def check_names(self, names: Sequence[str]) -> None: ...
     @property
     def value_types(self) -> set[tuple[str, bool]]: ...
     # Returns the leaves as tuples (name, key, layout, sharding_json,

@@ -345,7 +345,7 @@ class Tiers:
         def read(checkpoint: _engine.Checkpoint) -> Any:
             return _target.restore(
                 lambda: checkpoint,
-                target_of(checkpoint),
+                target_of,
                 strict=strict,
                 keys=None,
                 progress=None,

@@ -218,10 +218,11 @@ nb::object ReadBox(const PythonCheckpoint& self, size_t leaf, nb::handle origin,
 nb::list BindingMap(const PythonCheckpoint& self,
                     const std::vector<size_t>& leaves, bool copy_on_write,
                     bool verify) {
-  auto tensors = RunForResult<
-      std::vector<MappedTensor>>({}, nb::none(), [&](const RunOptions& run) {
-    return MapTensors(*self.checkpoint, leaves, {copy_on_write, verify}, run);
-  });
+  auto tensors = RunForResult<std::vector<MappedTensor>>(
+      {}, nb::none(), [&](const RunOptions& run) {
+        return MapTensors(*self.checkpoint, leaves, {copy_on_write, verify},
+                          run);
+      });
   nb::list mapped;
   for (size_t i = 0; i < leaves.size(); ++i) {
     MappedTensor& tensor = tensors[i];
@@ -231,21 +232,6 @@ nb::list BindingMap(const PythonCheckpoint& self,
                       : ToPythonText(tensor.why_not));
   }
   return mapped;
-}
-
-// Returns the counts and seconds of two reads, one after the other.
-Stats SumOf(const Stats& first, const Stats& second) {
-  Stats sum = first;
-  sum.plan_seconds += second.plan_seconds;
-  sum.transfer_seconds += second.transfer_seconds;
-  sum.total_seconds += second.total_seconds;
-  sum.decoded_bytes += second.decoded_bytes;
-  sum.stored_bytes += second.stored_bytes;
-  sum.chunk_count += second.chunk_count;
-  sum.fingerprint_count += second.fingerprint_count;
-  sum.in_flight_bytes_peak =
-      std::max(first.in_flight_bytes_peak, second.in_flight_bytes_peak);
-  return sum;
 }
 
 Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
@@ -276,7 +262,8 @@ Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
         const Result<Stats> device_read =
             ReadIntoDevices(*self.checkpoint, device_reads, run);
         if (!device_read.ok()) return device_read;
-        return SumOf(*read, *device_read);
+        read->Add(*device_read);
+        return read;
       });
 }
 
@@ -498,6 +485,13 @@ void BindStepInfo(nb::module_& module) {
 
 void BindCheckpointReads(nb::class_<PythonCheckpoint>& checkpoint) {
   checkpoint.def_prop_ro("leaf_names", &LeafNames)
+      .def(
+          "check_names",
+          [](const PythonCheckpoint& self,
+             const std::vector<std::string>& names) {
+            Check(self.checkpoint->CheckNames(names));
+          },
+          nb::arg("names"))
       .def("read", &ReadLeaf, nb::arg("leaf"))
       .def("read_box", &ReadBox, nb::arg("leaf"), nb::arg("origin"),
            nb::arg("shape"))

@@ -67,10 +67,11 @@ class DeviceLoad {
       Plan();
     }
     LoadProgress progress(run_, TotalBytes());
-    stats_.plan_seconds += watch.Lap();
+    const double plan_seconds = watch.Lap();
     RunLanes(progress);
     HF_RETURN_IF_ERROR(failure_);
     HF_RETURN_IF_ERROR(CheckFingerprints());
+    stats_.plan_seconds = plan_seconds;
     stats_.transfer_seconds = watch.Lap();
     stats_.total_seconds = total.Lap();
     return stats_;
@@ -264,16 +265,11 @@ class DeviceLoad {
     return Status();
   }
 
-  void AddStats(const Stats& one, uint64_t window_bytes) {
+  void AddStats(Stats one, uint64_t window_bytes) {
+    one.in_flight_bytes_peak += window_bytes;
+    one.in_flight_bytes_peak *= static_cast<uint64_t>(lane_count_);
     const std::lock_guard lock(mutex_);
-    stats_.decoded_bytes += one.decoded_bytes;
-    stats_.stored_bytes += one.stored_bytes;
-    stats_.chunk_count += one.chunk_count;
-    stats_.fingerprint_count += one.fingerprint_count;
-    const uint64_t lanes = static_cast<uint64_t>(lane_count_);
-    stats_.in_flight_bytes_peak =
-        std::max(stats_.in_flight_bytes_peak,
-                 lanes * (one.in_flight_bytes_peak + window_bytes));
+    stats_.Add(one);
   }
 
   // Waits for the program's work on all targets of the window. No copy is
