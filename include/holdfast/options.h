@@ -45,6 +45,8 @@ struct Stats {
   // Arrays whose fingerprint was checked against the memory they were read into
   // (OpenOptions::fingerprints).
   uint64_t fingerprint_count = 0;
+  // Of decoded_bytes, those that devices decoded (ReadIntoDevices).
+  uint64_t device_decoded_bytes = 0;
 
   // Adds another part of the same call. Every member adds, but of the peaks the
   // higher one stays. The seconds of parts beside each other add too, so a call

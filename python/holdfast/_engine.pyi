@@ -35,6 +35,7 @@ class Stats:
     in_flight_bytes_peak: int
     mapped_bytes: int
     fingerprint_count: int
+    device_decoded_bytes: int
 
     def __init__(self) -> None: ...
 

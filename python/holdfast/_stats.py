@@ -31,6 +31,7 @@ class Stats:
         it returned.
       chunk_count: chunks encoded or decoded.
       fingerprint_count: arrays that a load has checked in memory.
+      device_decoded_bytes: of `decoded_bytes`, those that devices decoded.
       buffer_bytes_peak: the most bytes in flight between memory and disk.
       total_seconds: wall time of the call.
       phase_seconds: wall time of the call's phases: "snapshot", "plan",
@@ -43,6 +44,7 @@ class Stats:
     copied_bytes: int = 0
     chunk_count: int = 0
     fingerprint_count: int = 0
+    device_decoded_bytes: int = 0
     buffer_bytes_peak: int = 0
     total_seconds: float = 0.0
     phase_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -96,6 +98,7 @@ def from_engine(
         copied_bytes=copied_bytes,
         chunk_count=stats.chunk_count,
         fingerprint_count=stats.fingerprint_count,
+        device_decoded_bytes=stats.device_decoded_bytes,
         buffer_bytes_peak=stats.in_flight_bytes_peak,
         total_seconds=snapshot_seconds + stats.total_seconds,
         phase_seconds={

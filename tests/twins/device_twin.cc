@@ -150,6 +150,11 @@ uint64_t DeviceTwin::device_bytes_peak(int device) const {
   return at == device_bytes_peak_.end() ? 0 : at->second;
 }
 
+uint64_t DeviceTwin::copied_to_device_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return copied_to_device_bytes_;
+}
+
 int DeviceTwin::call_count() const {
   const std::lock_guard lock(mutex_);
   return call_count_;
@@ -338,6 +343,7 @@ Status DeviceTwin::CopyToDevice(int device, const RowCopy& copy,
   HF_RETURN_IF_ERROR(Begin());
   HF_RETURN_IF_ERROR(CheckPitches(copy.row_count, copy.row_bytes,
                                   copy.device_pitch, copy.host_pitch));
+  copied_to_device_bytes_ += copy.row_bytes * copy.row_count;
   return QueueCopy(device, stream, copy.row_bytes, copy.row_count,
                    [this, copy](uint64_t row, uint64_t byte_count) {
                      CopyRow(copy, /*to_host=*/false, row, byte_count);

@@ -85,6 +85,8 @@ class DeviceTwin : public DeviceDriver {
   uint64_t pinned_bytes_peak() const;
   uint64_t device_bytes(int device) const;  // allocated now
   uint64_t device_bytes_peak(int device) const;
+  // Bytes of copies from the host that were begun.
+  uint64_t copied_to_device_bytes() const;
   int call_count() const;
   // Streams and events that were not destroyed.
   size_t handle_count() const;
@@ -165,6 +167,7 @@ class DeviceTwin : public DeviceDriver {
   uint64_t next_handle_ = 16;  // CUDA's default streams have lower numbers
   uint64_t pinned_bytes_ = 0;
   uint64_t pinned_bytes_peak_ = 0;
+  uint64_t copied_to_device_bytes_ = 0;
   int call_count_ = 0;
   int failing_call_ = 0;
   Status failure_;

@@ -17,6 +17,7 @@ void Stats::Add(const Stats& part) {
       std::max(in_flight_bytes_peak, part.in_flight_bytes_peak);
   mapped_bytes += part.mapped_bytes;
   fingerprint_count += part.fingerprint_count;
+  device_decoded_bytes += part.device_decoded_bytes;
 }
 
 }  // namespace holdfast
