@@ -1,6 +1,8 @@
 #include "engine/save/unchanged.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -56,12 +58,17 @@ std::string_view WithoutNumber(std::string_view name) {
   return name.substr(0, name.find_last_not_of("0123456789") + 1);
 }
 
-// Returns the number in the name of a step as managers name it: "7" or
-// "step_00000007". Other names with a number may belong to equals: "fold_1",
-// "copy_2".
+// What managers and trainers write before the number of a step, and nothing at
+// all. Other names with a number may belong to equals: "fold_1", "copy_2".
+constexpr std::string_view kStepPrefixes[] = {
+    "",       "step_",       "step-",       "global_step", "iter_",
+    "epoch_", "checkpoint_", "checkpoint-", "ckpt_",       "ckpt-"};
+
 std::optional<int64_t> NumberOfStep(std::string_view name) {
   const std::string_view prefix = WithoutNumber(name);
-  if (!prefix.empty() && prefix != "step_") return std::nullopt;
+  if (std::ranges::find(kStepPrefixes, prefix) == std::end(kStepPrefixes)) {
+    return std::nullopt;
+  }
   return StepOfName(name);
 }
 

@@ -132,7 +132,8 @@ TEST_F(UnchangedTest, OnlyALaterStepCounts) {
 
 TEST_F(UnchangedTest, OnlyNamesOfStepsCount) {
   const Tree tree = State().tree();
-  for (const char* steps : {"a/", "b/0000", "c/step_", "d/step_0000"}) {
+  for (const char* steps : {"a/", "b/0000", "c/step_", "d/step_0000",
+                            "e/checkpoint-", "f/iter_000", "g/global_step"}) {
     EXPECT_THAT(Notes(std::string(steps) + "1", tree), IsEmpty()) << steps;
     EXPECT_THAT(Notes(std::string(steps) + "2", tree), SizeIs(1)) << steps;
   }

@@ -6,8 +6,8 @@ namespace holdfast {
 namespace {
 
 TEST(Stats, AddsEverythingButThePeak) {
-  Stats sum{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-  const Stats part{100, 200, 300, 400, 500, 600, 700, 800, 8, 1000, 1100};
+  Stats sum{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  const Stats part{100, 200, 300, 400, 500, 600, 700, 800, 8, 1000, 1100, 1200};
   sum.Add(part);
   EXPECT_EQ(sum.plan_seconds, 101);
   EXPECT_EQ(sum.transfer_seconds, 202);
@@ -20,6 +20,7 @@ TEST(Stats, AddsEverythingButThePeak) {
   EXPECT_EQ(sum.in_flight_bytes_peak, 9u);
   EXPECT_EQ(sum.mapped_bytes, 1010u);
   EXPECT_EQ(sum.fingerprint_count, 1111u);
+  EXPECT_EQ(sum.device_decoded_bytes, 1212u);
   sum.Add({.in_flight_bytes_peak = 10});
   EXPECT_EQ(sum.in_flight_bytes_peak, 10u);
 }
