@@ -207,7 +207,7 @@ TEST_F(DevicePlanesLoads, MissingChunksAreFilled) {
   (void)BusShareOf(*checkpoint, {WholeOn(0, *checkpoint)});
 }
 
-// Damage in a chunk, with and without a list of checksums.
+// Damage in the chunk of the last window, with and without a list of checksums.
 TEST_F(DevicePlanesLoads, DamageIsTheHostsError) {
   SaveOptions options = Planes();
   options.use_ocdbt = false;
@@ -218,7 +218,7 @@ TEST_F(DevicePlanesLoads, DamageIsTheHostsError) {
       SCOPED_TRACE(at);
       SaveArray(array, options);
       {
-        std::fstream file(path_ + "/w/3.0",
+        std::fstream file(path_ + "/w/5.0",
                           std::ios::binary | std::ios::in | std::ios::out);
         file.seekg(at);
         const int byte = file.get();
