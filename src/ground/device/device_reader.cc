@@ -101,11 +101,13 @@ std::shared_ptr<PinnedRing> RingOf(DeviceDriver& driver, int device) {
   // Never destroyed: a leaf may outlive main.
   static auto& mutex = *new std::mutex();
   static auto& rings = *new std::map<int, std::shared_ptr<PinnedRing>>();
+  static const PinnedRingOptions options = PinnedRing::DefaultOptions();
+  static const auto& budget = *new std::shared_ptr<PinnedBudget>(
+      std::make_shared<PinnedBudget>(options.byte_count_max));
   const std::lock_guard lock(mutex);
   std::shared_ptr<PinnedRing>& ring = rings[device];
   if (ring == nullptr) {
-    ring = std::make_shared<PinnedRing>(driver, device,
-                                        PinnedRing::DefaultOptions());
+    ring = std::make_shared<PinnedRing>(driver, device, options, budget);
   }
   return ring;
 }

@@ -278,6 +278,60 @@ TEST(DeviceReader, ARefusalMakesTheRingDoWithTheSlotsThatItHas) {
   EXPECT_THAT(twin.violations(), IsEmpty());
 }
 
+// Two devices whose rings share a budget of three slots: each gets spare slots
+// of the other's, and is never left without any.
+TEST(DeviceReader, RingsThatShareABudgetTakeTheirSlotsFromEachOther) {
+  DeviceTwin twin({.device_count = 2});
+  const std::string bytes = RandomBytes(2400, 3);
+  const auto budget = std::make_shared<PinnedBudget>(1500);
+  const PinnedRingOptions options{
+      .slot_bytes = 500, .byte_count_max = 1500, .wait_seconds_max = 20};
+  std::vector<std::shared_ptr<PinnedRing>> rings;
+  std::vector<std::shared_ptr<const DeviceReader>> readers;
+  for (const int device : {0, 1}) {
+    rings.push_back(
+        std::make_shared<PinnedRing>(twin, device, options, budget));
+    DeviceArray array;
+    array.shape = {2400};
+    array.strides = {1};
+    array.address = twin.Allocate(device, bytes);
+    readers.push_back(*DeviceReader::Make(rings.back(), array));
+  }
+  {
+    std::vector<PinnedRing::Slot> slots;
+    for (int i = 0; i < 3; ++i) slots.push_back(*rings[0]->Take());
+    EXPECT_EQ(twin.pinned_bytes(), 1500u);
+    // All are in use: the other ring gets one in any case, but no second one.
+    auto first = rings[1]->Take();
+    ASSERT_TRUE(first.ok());
+    EXPECT_EQ(twin.pinned_bytes(), 2000u);
+    std::jthread second([&] { EXPECT_TRUE(rings[1]->Take().ok()); });
+    slots.clear();  // lets the thread go on
+  }
+  // The second came from the first ring's spare slots.
+  EXPECT_LE(twin.pinned_bytes(), 1500u);
+
+  std::atomic<int> right{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (int k = 0; k < 5; ++k) {
+        std::string read(2400, '\0');
+        const ArrayView target{DType::kUint8, read.data(), {2400}, {1}};
+        right += readers[(i + k) % 2]->Read({0}, target).ok() && read == bytes;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(right, 40);
+  EXPECT_LE(twin.pinned_bytes_peak(), 2000u);
+  EXPECT_THAT(twin.violations(), IsEmpty());
+  readers.clear();
+  rings.clear();
+  EXPECT_EQ(twin.pinned_bytes(), 0u);
+  EXPECT_EQ(twin.handle_count(), 0u);
+}
+
 TEST(DeviceReader, WithoutPinnedMemoryOrdinaryMemoryServes) {
   DeviceTwin twin({.pinned_bytes_max = 100, .allows_pageable = true});
   const std::string bytes = RandomBytes(2400, 3);

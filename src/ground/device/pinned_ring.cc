@@ -1,7 +1,5 @@
 #include "ground/device/pinned_ring.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "ground/base/status_macros.h"
+#include "ground/device/host_memory.h"
 
 namespace holdfast {
 namespace {
@@ -41,30 +40,78 @@ void PinnedRing::KeepForever(std::unique_ptr<Slot::Memory> memory) {
   kept.push_back(std::move(memory));
 }
 
+void PinnedBudget::Add(PinnedRing* ring) {
+  const std::lock_guard lock(mutex_);
+  rings_.push_back(ring);
+}
+
+void PinnedBudget::Remove(PinnedRing* ring) {
+  const std::lock_guard lock(mutex_);
+  std::erase(rings_, ring);
+}
+
+bool PinnedBudget::Take(PinnedRing* ring, bool is_first) {
+  const uint64_t wanted = ring->slot_bytes();
+  const std::lock_guard lock(mutex_);
+  for (PinnedRing* const other : rings_) {
+    while (byte_count_ + wanted > byte_count_max_ && other != ring &&
+           other->DestroySpare()) {
+      byte_count_ -= other->slot_bytes();
+    }
+  }
+  if (byte_count_ + wanted > byte_count_max_ && !is_first) return false;
+  byte_count_ += wanted;
+  return true;
+}
+
+void PinnedBudget::GiveBack(uint64_t byte_count) {
+  const std::lock_guard lock(mutex_);
+  byte_count_ -= byte_count;
+}
+
 PinnedRingOptions PinnedRing::DefaultOptions() {
   PinnedRingOptions options;
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  if (pages > 0 && page_bytes > 0) {
-    const uint64_t tenth =
-        static_cast<uint64_t>(pages) / 10 * static_cast<uint64_t>(page_bytes);
-    options.byte_count_max = std::min(options.byte_count_max, tenth);
-  }
+  options.byte_count_max =
+      std::min(options.byte_count_max, HostMemoryBytes() / 10);
   return options;
 }
 
 PinnedRing::PinnedRing(DeviceDriver& driver, int device,
-                       const PinnedRingOptions& options)
+                       const PinnedRingOptions& options,
+                       std::shared_ptr<PinnedBudget> budget)
     : driver_(driver),
       device_(device),
       options_(options),
+      budget_(budget != nullptr
+                  ? std::move(budget)
+                  : std::make_shared<PinnedBudget>(options.byte_count_max)),
       slot_count_max_(
-          std::max<uint64_t>(1, options.byte_count_max / options.slot_bytes)) {}
+          std::max<uint64_t>(1, options.byte_count_max / options.slot_bytes)) {
+  budget_->Add(this);
+}
 
 PinnedRing::~PinnedRing() {
+  budget_->Remove(this);
   (void)ReclaimBusy();
-  for (const auto& memory : spare_) Destroy(*memory);
+  for (const auto& memory : spare_) {
+    Destroy(*memory);
+    budget_->GiveBack(options_.slot_bytes);
+  }
   for (auto& memory : busy_) KeepForever(std::move(memory));
+}
+
+bool PinnedRing::DestroySpare() {
+  std::unique_ptr<Slot::Memory> memory;
+  {
+    const std::lock_guard lock(mutex_);
+    (void)ReclaimBusy();
+    if (spare_.empty()) return false;
+    memory = std::move(spare_.back());
+    spare_.pop_back();
+    --slot_count_;
+  }
+  Destroy(*memory);
+  return true;
 }
 
 void PinnedRing::Destroy(Slot::Memory& memory) {
@@ -107,6 +154,7 @@ Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot(
   const Status made = make();
   if (made.ok()) return memory;
   Destroy(*memory);
+  budget_->GiveBack(options_.slot_bytes);
   return made;
 }
 
@@ -127,26 +175,32 @@ Result<PinnedRing::Slot> PinnedRing::Take() {
                               std::to_string(device_) +
                               " has failed in the middle of copies");
     }
+    bool is_refused = false;
     if (slot_count_ < slot_count_max_) {
-      const bool is_first = slot_count_++ == 0;
+      const bool is_first = slot_count_++ == lost_count_;
       lock.unlock();
-      auto memory = MakeSlot(is_first);
-      if (memory.ok()) return Slot(this, *std::move(memory));
+      is_refused = !budget_->Take(this, is_first);
+      auto memory =
+          is_refused ? std::unique_ptr<Slot::Memory>() : MakeSlot(is_first);
+      if (memory.ok() && !is_refused) return Slot(this, *std::move(memory));
       lock.lock();
       --slot_count_;
-      given_back_.notify_all();
-      const bool has_others = slot_count_ > lost_count_;
-      if (memory.status().code() != StatusCode::kResourceExhausted ||
-          !has_others) {
-        return memory.status();
+      if (!memory.ok()) {
+        given_back_.notify_all();
+        const bool has_others = slot_count_ > lost_count_;
+        if (memory.status().code() != StatusCode::kResourceExhausted ||
+            !has_others) {
+          return memory.status();
+        }
+        slot_count_max_ = slot_count_;
+        continue;
       }
-      slot_count_max_ = slot_count_;
-      continue;
     }
     HF_RETURN_IF_ERROR(reclaimed);
     if (Clock::now() >= deadline) return LateError();
-    given_back_.wait_for(lock,
-                         busy_.empty() ? kLookInterval : kReclaimInterval);
+    // Other rings do not say when they give back what they share.
+    given_back_.wait_for(
+        lock, busy_.empty() && !is_refused ? kLookInterval : kReclaimInterval);
   }
 }
 

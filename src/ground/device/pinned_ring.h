@@ -3,7 +3,8 @@
 //
 // It has equal slots, each with a stream and an event of its own, so that
 // copies through different slots run side by side. Slots are made when they are
-// first needed, up to the bound, and kept for later calls. If the system
+// first needed, up to the bound, and kept for later calls. Rings may share a
+// budget, and then take spare slots from each other. If the system
 // refuses page-locked memory, the ring makes do with the slots that it has; if
 // it has none, slots are ordinary memory, copies are slower, and stderr says so
 // once.
@@ -33,14 +34,40 @@ struct PinnedRingOptions {
   int64_t wait_seconds_max = 600;
 };
 
+class PinnedRing;
+
+// The bound of what several rings have together. Each may have one slot in any
+// case, so that none waits for another that keeps its own.
+// Thread-safety: any thread. Units: bytes.
+class PinnedBudget {
+ public:
+  explicit PinnedBudget(uint64_t byte_count_max)
+      : byte_count_max_(byte_count_max) {}
+
+ private:
+  friend class PinnedRing;
+  void Add(PinnedRing* ring);
+  void Remove(PinnedRing* ring);
+  // Takes a slot's bytes for `ring`, if need be from another ring's spare
+  // slots. Returns false if there are none; `is_first` takes them nevertheless.
+  bool Take(PinnedRing* ring, bool is_first);
+  void GiveBack(uint64_t byte_count);
+
+  const uint64_t byte_count_max_;
+  std::mutex mutex_;  // locked before a ring's
+  uint64_t byte_count_ = 0;
+  std::vector<PinnedRing*> rings_;
+};
+
 class PinnedRing {
  public:
-  // The options for this machine: at most 1 GiB, and at most a tenth of its
-  // memory.
+  // The options for this machine: at most 1 GiB, and at most a tenth of the
+  // memory that this process may use.
   static PinnedRingOptions DefaultOptions();
 
-  PinnedRing(DeviceDriver& driver, int device,
-             const PinnedRingOptions& options);
+  // Without a budget, the ring has one of its own.
+  PinnedRing(DeviceDriver& driver, int device, const PinnedRingOptions& options,
+             std::shared_ptr<PinnedBudget> budget = nullptr);
   ~PinnedRing();
   PinnedRing(const PinnedRing&) = delete;
   PinnedRing& operator=(const PinnedRing&) = delete;
@@ -82,10 +109,14 @@ class PinnedRing {
   uint64_t slot_bytes() const { return options_.slot_bytes; }
 
  private:
+  friend class PinnedBudget;
   using Clock = std::chrono::steady_clock;
 
+  // Makes a slot whose bytes were taken from the budget.
   Result<std::unique_ptr<Slot::Memory>> MakeSlot(bool is_first);
   void Destroy(Slot::Memory& memory);
+  // Destroys a spare slot, for another ring; returns whether there was one.
+  bool DestroySpare();
   void GiveBack(std::unique_ptr<Slot::Memory> memory);
   // Keeps memory that a copy may still write to, because the device cannot say
   // that the copy has ended.
@@ -98,6 +129,7 @@ class PinnedRing {
   DeviceDriver& driver_;
   const int device_;
   const PinnedRingOptions options_;
+  const std::shared_ptr<PinnedBudget> budget_;
   std::atomic<bool> is_pinned_{true};  // until the system refuses it
 
   std::mutex mutex_;
