@@ -1,4 +1,4 @@
-// Saves of arrays on devices by the public API alone, through the engine's own
+// Saves of arrays on devices by only the public API, through the engine's own
 // CUDA driver, on a library whose devices are in host memory
 // (tests/twins/cuda_twin.h).
 #include <filesystem>

@@ -62,7 +62,7 @@ constexpr ErrorText kErrorTexts[] = {
 thread_local std::vector<CuContext> context_stack;
 thread_local int capture_mode = kCaptureGlobal;
 
-// What a call needs before it does anything.
+// The state that a call needs before it does anything.
 enum class Needs {
   kNothing,
   kLibrary,         // that cuInit was called, in this process

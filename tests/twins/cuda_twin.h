@@ -88,7 +88,7 @@ TWIN_EXPORT int twin_call_count(void);
 // Streams and events that were not destroyed.
 TWIN_EXPORT uint64_t twin_handle_count(void);
 TWIN_EXPORT uint64_t twin_module_count(void);
-// Of the calling thread.
+// Return the count of contexts, and the mode, of the calling thread.
 TWIN_EXPORT int twin_context_depth(void);
 TWIN_EXPORT int twin_capture_mode(void);
 TWIN_EXPORT int twin_violation_count(void);

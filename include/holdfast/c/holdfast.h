@@ -185,10 +185,10 @@ HOLDFAST_EXPORT holdfast_code holdfast_state_add_array(
     holdfast_state* state, const char* name, const char* dtype, size_t rank,
     const int64_t* shape, const void* data);
 // Adds an array in the memory of a GPU, whose first element is at `address` (a
-// CUdeviceptr). `strides` are in bytes; null: C order. A save waits for the work
-// that is queued on `stream` (a CUstream; 0: the default stream) now. The memory
-// is borrowed, and the elements must not change, until the state is closed.
-// FAILED_PRECONDITION without a CUDA driver; see holdfast/device.h.
+// CUdeviceptr). `strides` are in bytes; null: C order. A save waits for the
+// work that is queued on `stream` (a CUstream; 0: the default stream) now. The
+// memory is borrowed, and the elements must not change, until the state is
+// closed. FAILED_PRECONDITION without a CUDA driver; see holdfast/device.h.
 HOLDFAST_EXPORT holdfast_code holdfast_state_add_device_array(
     holdfast_state* state, const char* name, const char* dtype, size_t rank,
     const int64_t* shape, const int64_t* strides, uint64_t address,

@@ -1,5 +1,5 @@
-// What cuda_driver.cc uses of CUDA's driver library: types, constants and
-// functions, from cuda.h, which builds do not need.
+// The types, constants and functions of CUDA's driver library that
+// cuda_driver.cc uses. They are those of cuda.h, which builds do not need.
 //
 // All of it is part of the library's ABI, which does not change. Where a cuda.h
 // is found, cuda_abi_test.cc compares each line with it.

@@ -440,7 +440,7 @@ TEST_F(CudaDriverTest, ACaptureOfTheProgramsGoesOn) {
   EXPECT_EQ(free_there(), StatusCode::kFailedPrecondition);
   twin_end_capture();
   EXPECT_EQ(free_there(), StatusCode::kOk);
-  // A capture on another device is none of this device's business.
+  // A capture on another device is nothing to this device.
   twin_begin_capture(NewStream(1), 0);
   EXPECT_TRUE(driver_->Record(0, event, 0).ok());
   EXPECT_TRUE(twin_end_capture());
@@ -456,7 +456,7 @@ TEST_F(CudaDriverTest, AFailureIsReportedAndLeavesTheThreadAsItWas) {
 #define NAME(name, symbol, parameters) #symbol,
   const std::vector<std::string> functions = {HOLDFAST_CUDA_CALLS(NAME)};
 #undef NAME
-  // What releases, or ends a change of the thread's, cannot report a failure.
+  // Calls that release, or end a change of the thread's, report no failure.
   const std::set<std::string> silent = {"cuMemFree_v2",
                                         "cuMemFreeHost",
                                         "cuStreamDestroy_v2",
@@ -494,7 +494,7 @@ TEST_F(CudaDriverTest, AFailureIsReportedAndLeavesTheThreadAsItWas) {
               !is_of_begin && !silent.contains(function))
         << function;
   }
-  // What could not be released.
+  // Memory and handles that could not be released.
   handle_count_ += 2;
   pinned_bytes_ += 300;
   EXPECT_EQ(twin_device_bytes(0), 100u + 300u);

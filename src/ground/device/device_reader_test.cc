@@ -328,6 +328,23 @@ TEST(DeviceReader, RingsThatShareABudgetTakeTheirSlotsFromEachOther) {
   EXPECT_THAT(twin.violations(), IsEmpty());
   readers.clear();
   rings.clear();
+  {
+    // Neither rings that have gone nor slots that failed keep the budget.
+    PinnedRing ring(
+        twin, 0,
+        {.slot_bytes = 500, .byte_count_max = 1500, .wait_seconds_max = 0},
+        budget);
+    for (int i = 0; i < 3; ++i) {
+      twin.FailCall(1, UnavailableError("injected"));
+      EXPECT_FALSE(ring.Take().ok());
+    }
+    std::vector<PinnedRing::Slot> slots;
+    for (int i = 0; i < 3; ++i) {
+      auto slot = ring.Take();
+      ASSERT_TRUE(slot.ok()) << slot.status().ToString();
+      slots.push_back(*std::move(slot));
+    }
+  }
   EXPECT_EQ(twin.pinned_bytes(), 0u);
   EXPECT_EQ(twin.handle_count(), 0u);
 }

@@ -1,7 +1,7 @@
 // How much memory this process may use.
 //
 // Thread-safety: any thread. Units: bytes. Errors: none; a limit that cannot be
-// read is none.
+// read does not count.
 // Formats: cgroups of version 1 and 2, as the kernel's documentation has them
 // (admin-guide/cgroup-v1/memory.rst, admin-guide/cgroup-v2.rst).
 #pragma once

@@ -49,7 +49,8 @@ class PinnedBudget {
   void Add(PinnedRing* ring);
   void Remove(PinnedRing* ring);
   // Takes a slot's bytes for `ring`, if need be from another ring's spare
-  // slots. Returns false if there are none; `is_first` takes them nevertheless.
+  // slots. Returns false if nothing is left; with `is_first`, takes them
+  // anyway.
   bool Take(PinnedRing* ring, bool is_first);
   void GiveBack(uint64_t byte_count);
 
