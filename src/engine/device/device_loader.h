@@ -31,14 +31,16 @@ struct DeviceLoaderOptions {
                                         uint64_t{64} << 20,
                                         uint64_t{256} << 20};
   int lane_count_max = 4;
-  uint64_t pinned_bytes_max = PinnedRing::DefaultOptions().byte_count_max;
+  uint64_t pinned_bytes_max = PinnedBudget::OfProcess()->byte_count_max();
   int64_t wait_seconds_max = PinnedRingOptions().wait_seconds_max;
   KernelCompiler compile_kernels = CompileDeviceKernels;
 };
 
 class DeviceLoader {
  public:
-  DeviceLoader(DeviceDriver& driver, DeviceLoaderOptions options);
+  // Without a budget, the loader has one of its own, of pinned_bytes_max.
+  DeviceLoader(DeviceDriver& driver, DeviceLoaderOptions options,
+               std::shared_ptr<PinnedBudget> budget = nullptr);
 
   // ReadIntoDevices on this driver's devices.
   Result<Stats> Read(const Checkpoint& checkpoint,
@@ -54,6 +56,7 @@ class DeviceLoader {
 
   DeviceDriver& driver_;
   const DeviceLoaderOptions options_;
+  const std::shared_ptr<PinnedBudget> budget_;  // of all rings
   LoadedKernels kernels_;
   std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<PinnedRing>> rings_;  // by slot_bytes
