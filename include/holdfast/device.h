@@ -1,15 +1,15 @@
 // Arrays whose elements are in the memory of a device (a GPU): saves of them,
 // and loads into them.
 //
-// A save copies such a leaf's chunks through a few page-locked buffers (for
-// each device at most 1 GiB, and a tenth of the host's memory), and encodes
-// some while others are copied. It needs no host memory for the whole array.
-// It waits for the work that the program had queued on the array's stream when
-// the leaf was made, and for nothing else; the program's own streams never wait
-// for copies.
+// A save copies such a leaf's chunks through a few page-locked buffers, and
+// encodes some while others are copied. It needs no host memory for the whole
+// array. It waits for the work that the program had queued on the array's
+// stream when the leaf was made, and for nothing else; the program's own
+// streams never wait for copies.
 //
 // A load reads into a few page-locked buffers, and copies some to the devices
-// while it fills others.
+// while it fills others. The buffers of all saves and loads of a process take
+// at most 1 GiB, and a tenth of the memory that it may use.
 //
 // Thread-safety: any thread. Ownership: a leaf shares the array's owner, and
 // keeps it until the last copy has ended. The elements must not be changed

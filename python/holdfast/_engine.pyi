@@ -71,6 +71,9 @@ def set_nvrtc_path(path: str) -> None:
 def device_problem() -> str:
     """`holdfast::CheckDeviceDriver`: why devices cannot be used, or ""."""
 
+def available_host_bytes() -> int:
+    """`holdfast::AvailableHostMemoryBytes`."""
+
 class ArrayLeaf:
     """An array for `adapt` to return, such as the shards of a jax.Array.
 

@@ -7,11 +7,9 @@ memory, by the engine. jax.Arrays never change, so they are kept by reference.
 
 from __future__ import annotations
 
-import math
-import pathlib
 from typing import Any, Literal
 
-from holdfast import errors
+from holdfast import _engine, errors
 from holdfast._lazy import importing
 from holdfast._stats import human_bytes
 
@@ -109,7 +107,9 @@ class Snapshots:
     def _takes_host(self, byte_count: int) -> bool:
         """Reserves room in host memory; returns whether there is enough."""
         if self._host_room is None:
-            self._host_room = int(_host_available() * (1 - _HOST_RESERVE))
+            self._host_room = int(
+                _engine.available_host_bytes() * (1 - _HOST_RESERVE)
+            )
         if byte_count > self._host_room:
             return False
         self._host_room -= byte_count
@@ -126,28 +126,3 @@ def _device_room(device: Any) -> int:
     torch_bytes = free_bytes + torch.cuda.memory_reserved(device)
     peak_bytes = torch.cuda.max_memory_allocated(device)
     return int(torch_bytes - peak_bytes - total_bytes * _DEVICE_RESERVE)
-
-
-def _host_available() -> float:
-    """Returns how many bytes of host memory this process can take."""
-    available = [math.inf]
-    for line in _lines("/proc/meminfo"):
-        if line.startswith("MemAvailable:"):
-            available.append(int(line.split()[1]) * 1024)
-    group = pathlib.Path("/sys/fs/cgroup")
-    for limit, usage in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        values = _lines(group / limit) + _lines(group / usage)
-        if len(values) == 2 and all(value.isdigit() for value in values):
-            available.append(int(values[0]) - int(values[1]))
-    least = min(available)
-    return least if math.isfinite(least) else 0
-
-
-def _lines(path: str | pathlib.Path) -> list[str]:
-    try:
-        return pathlib.Path(path).read_text().splitlines()
-    except OSError:
-        return []

@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "errors.h"
 #include "gil.h"
+#include "holdfast/detail/host_memory.h"
 #include "numpy_arrays.h"
 
 namespace nb = nanobind;
@@ -177,6 +178,7 @@ void BindDeviceArrays(nb::module_& module) {
   module.def("set_nvrtc_path", &SetNvrtcPath, nb::arg("path"));
   module.def("device_problem",
              [] { return std::string(CheckDeviceDriver().message()); });
+  module.def("available_host_bytes", [] { return AvailableHostMemoryBytes(); });
 }
 
 }  // namespace holdfast::python

@@ -23,7 +23,7 @@ from cuda_twin import TWIN, TwinTensor, on_device, torch_on_twin
 
 import holdfast
 import holdfast.torch
-from holdfast import _device_arrays, _dtensor, _engine, _snapshots, errors
+from holdfast import _device_arrays, _dtensor, _engine, errors
 
 HERE = Path(__file__).parent
 
@@ -258,7 +258,7 @@ def test_without_room_anywhere_the_save_ends_before_it_returns(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(_snapshots, "_host_available", lambda: 1000)
+    monkeypatch.setattr(_engine, "available_host_bytes", lambda: 1000)
     tree = {"w": values(torch.float32, 700, 300)}
     on_it = moved(tree)
     with caplog.at_level(logging.WARNING):

@@ -51,7 +51,8 @@ TEST_F(DeviceLoads, EqualHostLoadsInEveryWayOfSaving) {
       ExpectLoads(*SaveAndOpen(AllKindsTree(), ways[way]));
     }
   }
-  EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 4096 + 3 * 1024);
+  // Windows of both sizes share the bound.
+  EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 4096);
 }
 
 TEST_F(DeviceLoads, EqualHostLoadsOfOtherFormats) {

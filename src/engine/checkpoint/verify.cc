@@ -24,6 +24,7 @@
 #include "formats/zarr/format/chunk_key.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
+#include "holdfast/detail/host_memory.h"
 #include "stores/place/directory_ops.h"
 #include "stores/place/look.h"
 #include "stores/place/place.h"
@@ -513,10 +514,10 @@ class Verifier {
 
   // Checks that the stored bytes can decode to the claimed size, before memory
   // is allocated for it. A shard may leave out chunks that equal the fill
-  // value, so only the machine's memory limits it.
+  // value, so only the memory that the process may use limits it.
   static Status CheckClaimedSize(const ArrayLayout& layout,
                                  uint64_t stored_bytes, uint64_t byte_count) {
-    if (byte_count > PhysicalMemoryBytes()) {
+    if (byte_count > HostMemoryBytes()) {
       return ResourceExhaustedError("no memory for a chunk of " +
                                     std::to_string(byte_count) + " bytes");
     }

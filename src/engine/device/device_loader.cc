@@ -442,9 +442,13 @@ class DeviceLoad {
   Stats stats_;
 };
 
-DeviceLoader::DeviceLoader(DeviceDriver& driver, DeviceLoaderOptions options)
+DeviceLoader::DeviceLoader(DeviceDriver& driver, DeviceLoaderOptions options,
+                           std::shared_ptr<PinnedBudget> budget)
     : driver_(driver),
       options_(std::move(options)),
+      budget_(budget != nullptr
+                  ? std::move(budget)
+                  : std::make_shared<PinnedBudget>(options_.pinned_bytes_max)),
       kernels_(driver, options_.compile_kernels) {}
 
 PinnedRing& DeviceLoader::RingOf(uint64_t slot_bytes, int device) {
@@ -454,8 +458,8 @@ PinnedRing& DeviceLoader::RingOf(uint64_t slot_bytes, int device) {
     ring = std::make_unique<PinnedRing>(
         driver_, device,
         PinnedRingOptions{.slot_bytes = slot_bytes,
-                          .byte_count_max = options_.pinned_bytes_max,
-                          .wait_seconds_max = options_.wait_seconds_max});
+                          .wait_seconds_max = options_.wait_seconds_max},
+        budget_);
   }
   return *ring;
 }
@@ -476,7 +480,8 @@ Result<Stats> ReadIntoDevices(const Checkpoint& checkpoint,
                               const RunOptions& run) {
   HF_ASSIGN_OR_RETURN(DeviceDriver* const driver, CudaDriver());
   // Never destroyed: a slot may be in use when main returns.
-  static auto& loader = *new DeviceLoader(*driver, DeviceLoaderOptions());
+  static auto& loader = *new DeviceLoader(*driver, DeviceLoaderOptions(),
+                                          PinnedBudget::OfProcess());
   return loader.Read(checkpoint, requests, run);
 }
 

@@ -32,7 +32,7 @@ struct DeviceLoaderOptions {
                                         uint64_t{64} << 20,
                                         uint64_t{256} << 20};
   int lane_count_max = 4;
-  uint64_t pinned_bytes_max = PinnedRing::DefaultOptions().byte_count_max;
+  uint64_t pinned_bytes_max = PinnedBudget::OfProcess()->byte_count_max();
   int64_t wait_seconds_max = PinnedRingOptions().wait_seconds_max;
   KernelCompiler compile_kernels = CompileDeviceKernels;
   // From this many bytes of byte planes on, a load is worth the time that the
@@ -42,7 +42,9 @@ struct DeviceLoaderOptions {
 
 class DeviceLoader {
  public:
-  DeviceLoader(DeviceDriver& driver, DeviceLoaderOptions options);
+  // Without a budget, the loader has one of its own, of pinned_bytes_max.
+  DeviceLoader(DeviceDriver& driver, DeviceLoaderOptions options,
+               std::shared_ptr<PinnedBudget> budget = nullptr);
 
   // ReadIntoDevices on this driver's devices.
   Result<Stats> Read(const Checkpoint& checkpoint,
@@ -58,6 +60,7 @@ class DeviceLoader {
 
   DeviceDriver& driver_;
   const DeviceLoaderOptions options_;
+  const std::shared_ptr<PinnedBudget> budget_;  // of all rings
   LoadedKernels kernels_;
   std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<PinnedRing>> rings_;  // by slot_bytes

@@ -158,16 +158,8 @@ class Cuda : public DeviceDriver {
             calls_.copy_to_host(copy.host, copy.device, copy.row_bytes, stream),
             "cuMemcpyDtoHAsync");
       }
-      CuCopy2d rows;
-      rows.source_type = kMemoryTypeDevice;
-      rows.source_device = copy.device;
-      rows.source_pitch = copy.device_pitch;
-      rows.target_type = kMemoryTypeHost;
-      rows.target_host = copy.host;
-      rows.target_pitch = copy.host_pitch;
-      rows.width_bytes = copy.row_bytes;
-      rows.height = copy.row_count;
-      return Check(calls_.copy_2d(&rows, stream), "cuMemcpy2DAsync");
+      return CopyRows(DeviceSide(copy), HostSide(copy), copy.row_bytes,
+                      copy.row_count, stream);
     });
   }
 
@@ -179,16 +171,8 @@ class Cuda : public DeviceDriver {
                                            copy.row_bytes, stream),
                      "cuMemcpyHtoDAsync");
       }
-      CuCopy2d rows;
-      rows.source_type = kMemoryTypeHost;
-      rows.source_host = copy.host;
-      rows.source_pitch = copy.host_pitch;
-      rows.target_type = kMemoryTypeDevice;
-      rows.target_device = copy.device;
-      rows.target_pitch = copy.device_pitch;
-      rows.width_bytes = copy.row_bytes;
-      rows.height = copy.row_count;
-      return Check(calls_.copy_2d(&rows, stream), "cuMemcpy2DAsync");
+      return CopyRows(HostSide(copy), DeviceSide(copy), copy.row_bytes,
+                      copy.row_count, stream);
     });
   }
 
@@ -201,16 +185,13 @@ class Cuda : public DeviceDriver {
                                             copy.row_bytes, stream),
                      "cuMemcpyAsync");
       }
-      CuCopy2d rows;
-      rows.source_type = kMemoryTypeUnified;
-      rows.source_device = copy.source;
-      rows.source_pitch = copy.source_pitch;
-      rows.target_type = kMemoryTypeUnified;
-      rows.target_device = copy.target;
-      rows.target_pitch = copy.target_pitch;
-      rows.width_bytes = copy.row_bytes;
-      rows.height = copy.row_count;
-      return Check(calls_.copy_2d(&rows, stream), "cuMemcpy2DAsync");
+      return CopyRows({.type = kMemoryTypeUnified,
+                       .device = copy.source,
+                       .pitch = copy.source_pitch},
+                      {.type = kMemoryTypeUnified,
+                       .device = copy.target,
+                       .pitch = copy.target_pitch},
+                      copy.row_bytes, copy.row_count, stream);
     });
   }
 
@@ -339,6 +320,39 @@ class Cuda : public DeviceDriver {
     const CudaCalls& calls_;
     CuResult pushed_ = kSuccess;
   };
+
+  // The source or the target of rows.
+  struct Side {
+    unsigned type = 0;
+    char* host = nullptr;
+    DeviceAddress device = 0;
+    uint64_t pitch = 0;
+  };
+  static Side HostSide(const RowCopy& copy) {
+    return {
+        .type = kMemoryTypeHost, .host = copy.host, .pitch = copy.host_pitch};
+  }
+  static Side DeviceSide(const RowCopy& copy) {
+    return {.type = kMemoryTypeDevice,
+            .device = copy.device,
+            .pitch = copy.device_pitch};
+  }
+
+  Status CopyRows(const Side& source, const Side& target, uint64_t row_bytes,
+                  uint64_t row_count, DeviceStream stream) {
+    CuCopy2d rows;
+    rows.source_type = source.type;
+    rows.source_host = source.host;
+    rows.source_device = source.device;
+    rows.source_pitch = source.pitch;
+    rows.target_type = target.type;
+    rows.target_host = target.host;
+    rows.target_device = target.device;
+    rows.target_pitch = target.pitch;
+    rows.width_bytes = row_bytes;
+    rows.height = row_count;
+    return Check(calls_.copy_2d(&rows, stream), "cuMemcpy2DAsync");
+  }
 
   Status Initialize() {
     const CuResult result = calls_.init(0);

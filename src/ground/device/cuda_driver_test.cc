@@ -495,7 +495,7 @@ TEST_F(CudaDriverTest, AFailureIsReportedAndLeavesTheThreadAsItWas) {
               !is_of_begin && !silent.contains(function))
         << function;
   }
-  // The stream and the event could not be released.
+  // Memory and handles that could not be released.
   handle_count_ += 2;
   pinned_bytes_ += 300;
   EXPECT_EQ(twin_device_bytes(0), 100u + 300u);

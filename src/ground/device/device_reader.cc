@@ -22,8 +22,8 @@ std::shared_ptr<PinnedRing> RingOf(DeviceDriver& driver, int device) {
   const std::lock_guard lock(mutex);
   std::shared_ptr<PinnedRing>& ring = rings[device];
   if (ring == nullptr) {
-    ring = std::make_shared<PinnedRing>(driver, device,
-                                        PinnedRing::DefaultOptions());
+    ring = std::make_shared<PinnedRing>(driver, device, PinnedRingOptions(),
+                                        PinnedBudget::OfProcess());
   }
   return ring;
 }

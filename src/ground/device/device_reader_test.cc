@@ -278,6 +278,40 @@ TEST(DeviceReader, ARefusalMakesTheRingDoWithTheSlotsThatItHas) {
   EXPECT_THAT(twin.violations(), IsEmpty());
 }
 
+TEST(DeviceReader, ManyThreadsShareABudgetOfTwoDevices) {
+  DeviceTwin twin({.device_count = 2});
+  const std::string bytes = RandomBytes(2400, 3);
+  const auto budget = std::make_shared<PinnedBudget>(1500);
+  std::vector<std::shared_ptr<const DeviceReader>> readers;
+  for (const int device : {0, 1}) {
+    DeviceArray array;
+    array.shape = {2400};
+    array.strides = {1};
+    array.address = twin.Allocate(device, bytes);
+    readers.push_back(*DeviceReader::Make(
+        std::make_shared<PinnedRing>(
+            twin, device,
+            PinnedRingOptions{.slot_bytes = 500, .wait_seconds_max = 20},
+            budget),
+        array));
+  }
+  std::atomic<int> right{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (int k = 0; k < 5; ++k) {
+        std::string read(2400, '\0');
+        const ArrayView target{DType::kUint8, read.data(), {2400}, {1}};
+        right += readers[(i + k) % 2]->Read({0}, target).ok() && read == bytes;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(right, 40);
+  EXPECT_LE(twin.pinned_bytes_peak(), 2000u);  // one more for a ring's first
+  EXPECT_THAT(twin.violations(), IsEmpty());
+}
+
 TEST(DeviceReader, WithoutPinnedMemoryOrdinaryMemoryServes) {
   DeviceTwin twin({.pinned_bytes_max = 100, .allows_pageable = true});
   const std::string bytes = RandomBytes(2400, 3);

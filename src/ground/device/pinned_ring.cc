@@ -1,7 +1,5 @@
 #include "ground/device/pinned_ring.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "ground/base/status_macros.h"
+#include "holdfast/detail/host_memory.h"
 
 namespace holdfast {
 namespace {
@@ -51,30 +50,100 @@ void PinnedRing::KeepForever(std::unique_ptr<Slot::Memory> memory) {
   kept.push_back(std::move(memory));
 }
 
-PinnedRingOptions PinnedRing::DefaultOptions() {
-  PinnedRingOptions options;
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  if (pages > 0 && page_bytes > 0) {
-    const uint64_t tenth =
-        static_cast<uint64_t>(pages) / 10 * static_cast<uint64_t>(page_bytes);
-    options.byte_count_max = std::min(options.byte_count_max, tenth);
+const std::shared_ptr<PinnedBudget>& PinnedBudget::OfProcess() {
+  // Never destroyed: a leaf may outlive main.
+  static const auto& budget = *new std::shared_ptr<PinnedBudget>(
+      std::make_shared<PinnedBudget>(std::min(
+          PinnedRingOptions().byte_count_max, HostMemoryBytes() / 10)));
+  return budget;
+}
+
+void PinnedBudget::Add(PinnedRing* ring) {
+  const std::lock_guard lock(mutex_);
+  rings_.push_back(ring);
+}
+
+void PinnedBudget::Remove(PinnedRing* ring) {
+  const std::lock_guard lock(mutex_);
+  std::erase(rings_, ring);
+}
+
+bool PinnedBudget::HasRoom(uint64_t byte_count) const {
+  return byte_count_ + byte_count <= byte_count_max_;
+}
+
+uint64_t PinnedBudget::SpareBytesOfOthers(const PinnedRing* ring) const {
+  uint64_t byte_count = 0;
+  for (PinnedRing* const other : rings_) {
+    if (other != ring) byte_count += other->SpareBytes();
   }
-  return options;
+  return byte_count;
+}
+
+bool PinnedBudget::Take(PinnedRing* ring, bool is_first) {
+  const uint64_t wanted = ring->slot_bytes();
+  const std::lock_guard lock(mutex_);
+  // Others do not lose slots for a slot that then does not fit.
+  const bool may_fit =
+      HasRoom(wanted) ||
+      byte_count_ - SpareBytesOfOthers(ring) + wanted <= byte_count_max_;
+  if (!may_fit && !is_first) return false;
+  for (PinnedRing* const other : rings_) {
+    while (!HasRoom(wanted) && other != ring && other->DestroySpare()) {
+      byte_count_ -= other->slot_bytes();
+    }
+  }
+  if (!HasRoom(wanted) && !is_first) return false;
+  byte_count_ += wanted;
+  return true;
+}
+
+void PinnedBudget::GiveBack(uint64_t byte_count) {
+  const std::lock_guard lock(mutex_);
+  byte_count_ -= byte_count;
 }
 
 PinnedRing::PinnedRing(DeviceDriver& driver, int device,
-                       const PinnedRingOptions& options)
+                       const PinnedRingOptions& options,
+                       std::shared_ptr<PinnedBudget> budget)
     : driver_(driver),
       device_(device),
       options_(options),
-      slot_count_max_(
-          std::max<uint64_t>(1, options.byte_count_max / options.slot_bytes)) {}
+      budget_(budget != nullptr
+                  ? std::move(budget)
+                  : std::make_shared<PinnedBudget>(options.byte_count_max)),
+      slot_count_max_(std::max<uint64_t>(
+          1, budget_->byte_count_max() / options.slot_bytes)) {
+  budget_->Add(this);
+}
 
 PinnedRing::~PinnedRing() {
+  budget_->Remove(this);
   (void)ReclaimBusy();
-  for (const auto& memory : spare_) Destroy(*memory);
+  for (const auto& memory : spare_) {
+    Destroy(*memory);
+    budget_->GiveBack(options_.slot_bytes);
+  }
   for (auto& memory : busy_) KeepForever(std::move(memory));
+}
+
+uint64_t PinnedRing::SpareBytes() {
+  const std::lock_guard lock(mutex_);
+  (void)ReclaimBusy();
+  return spare_.size() * options_.slot_bytes;
+}
+
+bool PinnedRing::DestroySpare() {
+  std::unique_ptr<Slot::Memory> memory;
+  {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return false;
+    memory = std::move(spare_.back());
+    spare_.pop_back();
+    --slot_count_;
+  }
+  Destroy(*memory);
+  return true;
 }
 
 void PinnedRing::Destroy(Slot::Memory& memory) {
@@ -85,7 +154,16 @@ void PinnedRing::Destroy(Slot::Memory& memory) {
   if (memory.pinned != nullptr) driver_.FreePinned(device_, memory.pinned);
 }
 
-Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
+Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot(
+    bool is_first, bool may_be_ordinary) {
+  if (!budget_->Take(this, is_first)) return std::unique_ptr<Slot::Memory>();
+  auto memory = AllocateSlot(may_be_ordinary);
+  if (!memory.ok()) budget_->GiveBack(options_.slot_bytes);
+  return memory;
+}
+
+Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::AllocateSlot(
+    bool may_be_ordinary) {
   auto memory = std::make_unique<Slot::Memory>();
   if (is_pinned_) {
     // One thread at a time, so that a refusal comes after all slots that there
@@ -99,10 +177,10 @@ Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
       return memory;
     }
     if (pinned.status().code() != StatusCode::kResourceExhausted ||
-        has_pinned_) {
+        (has_pinned_ && !may_be_ordinary)) {
       return pinned.status();
     }
-    if (is_pinned_.exchange(false)) {
+    if (!has_pinned_ && is_pinned_.exchange(false)) {
       std::fprintf(stderr,
                    "holdfast: %s; copies between device %d and the host use "
                    "ordinary memory, and are slower\n",
@@ -118,9 +196,11 @@ Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::MakeSlot() {
 }
 
 Result<PinnedRing::Slot> PinnedRing::Take() {
-  const Clock::time_point deadline = Deadline();
+  const Clock::time_point began = Clock::now();
+  bool was_refused = false;  // by the system, without any other slot
   std::unique_lock lock(mutex_);
   for (;;) {
+    bool is_refused = false;  // by the budget
     Status reclaimed;
     if (spare_.empty()) reclaimed = ReclaimBusy();
     if (!spare_.empty()) {
@@ -134,25 +214,35 @@ Result<PinnedRing::Slot> PinnedRing::Take() {
                               " has failed in the middle of copies");
     }
     if (slot_count_ < slot_count_max_) {
-      ++slot_count_;
+      const bool is_first = slot_count_++ == lost_count_;
       lock.unlock();
-      auto memory = MakeSlot();
-      if (memory.ok()) return Slot(this, *std::move(memory));
+      auto memory = MakeSlot(is_first, is_first && was_refused);
+      is_refused = memory.ok() && *memory == nullptr;
+      if (memory.ok() && !is_refused) return Slot(this, *std::move(memory));
       lock.lock();
       --slot_count_;
-      given_back_.notify_all();
-      const bool has_others = slot_count_ > lost_count_;
-      if (memory.status().code() != StatusCode::kResourceExhausted ||
-          !has_others) {
-        return memory.status();
+      if (!is_refused) {
+        given_back_.notify_all();
+        const bool has_others = slot_count_ > lost_count_;
+        if (memory.status().code() != StatusCode::kResourceExhausted ||
+            (!has_others && was_refused)) {
+          return memory.status();
+        }
+        // Other rings may have all that the system grants. Then a ring without
+        // any slot has one in ordinary memory.
+        was_refused = !has_others;
+        if (has_others) slot_count_max_ = slot_count_;
+        continue;
       }
-      slot_count_max_ = slot_count_;
-      continue;
     }
     HF_RETURN_IF_ERROR(reclaimed);
-    if (Clock::now() >= deadline) return LateError(device_);
-    given_back_.wait_for(lock,
-                         busy_.empty() ? kLookInterval : kReclaimInterval);
+    // While others give slots back, the device is not late.
+    if (Clock::now() >= Deadline(std::max(began, last_spare_))) {
+      return LateError(device_);
+    }
+    // Other rings do not say when they give back what they share.
+    given_back_.wait_for(
+        lock, busy_.empty() && !is_refused ? kLookInterval : kReclaimInterval);
   }
 }
 
@@ -177,10 +267,15 @@ Status PinnedRing::ReclaimBusy() {
       ++i;
       continue;
     }
-    spare_.push_back(std::move(busy_[i]));
+    AddSpare(std::move(busy_[i]));
     busy_.erase(busy_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return failure;
+}
+
+void PinnedRing::AddSpare(std::unique_ptr<Slot::Memory> memory) {
+  spare_.push_back(std::move(memory));
+  last_spare_ = Clock::now();
 }
 
 void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
@@ -191,7 +286,7 @@ void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
                driver_.Record(track.device, track.event, track.stream).ok();
       });
   if (!memory->is_pending()) {
-    spare_.push_back(std::move(memory));
+    AddSpare(std::move(memory));
   } else if (are_recorded) {
     busy_.push_back(std::move(memory));
   } else {
@@ -202,8 +297,9 @@ void PinnedRing::GiveBack(std::unique_ptr<Slot::Memory> memory) {
   given_back_.notify_all();
 }
 
-PinnedRing::Clock::time_point PinnedRing::Deadline() const {
-  return Clock::now() + std::chrono::seconds(options_.wait_seconds_max);
+PinnedRing::Clock::time_point PinnedRing::Deadline(
+    Clock::time_point since) const {
+  return since + std::chrono::seconds(options_.wait_seconds_max);
 }
 
 Status PinnedRing::WaitFor(int device, DeviceEvent event,

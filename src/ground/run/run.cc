@@ -1,11 +1,10 @@
 #include "ground/run/run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <thread>
 
 #include "ground/record/outputs.h"
+#include "holdfast/detail/host_memory.h"
 
 namespace holdfast {
 namespace {
@@ -22,22 +21,15 @@ int ThreadCount(const RunOptions& options, int requests_in_flight) {
 
 }  // namespace
 
-uint64_t PhysicalMemoryBytes() {
-  // The result is cached: it is needed once per leaf and never changes.
-  static const uint64_t byte_count =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  return byte_count;
-}
-
 Status MemoryNeed::Add(uint64_t byte_count) {
-  const uint64_t physical_bytes = PhysicalMemoryBytes();
+  const uint64_t host_bytes = HostMemoryBytes();
   if (__builtin_add_overflow(byte_count_, byte_count, &byte_count_)) {
     byte_count_ = UINT64_MAX;
   }
-  if (byte_count_ <= physical_bytes) return Status();
+  if (byte_count_ <= host_bytes) return Status();
   return ResourceExhaustedError(
-      "the tensors take more memory than the machine has (got " +
-      std::to_string(physical_bytes) + " bytes, want at least " +
+      "the tensors take more memory than this process may use (got " +
+      std::to_string(host_bytes) + " bytes, want at least " +
       std::to_string(byte_count_) + "); read fewer leaves at a time");
 }
 

@@ -50,12 +50,10 @@ class Run {
   Progress progress_;
 };
 
-// Returns the size of the machine's memory in bytes. No array can be larger.
-uint64_t PhysicalMemoryBytes();
 // Adds up the memory that the tensors of a call take.
 class MemoryNeed {
  public:
-  // Returns ResourceExhausted when the total exceeds the machine's memory.
+  // Returns ResourceExhausted when the total exceeds HostMemoryBytes().
   Status Add(uint64_t byte_count);
 
  private:
