@@ -105,9 +105,15 @@ void DeviceTwin::CutCopy(int copy) {
   copies_until_cut_ = copy;
 }
 
+void DeviceTwin::LoseAt(int call) {
+  const std::lock_guard lock(mutex_);
+  losing_call_ = call_count_ + call;
+}
+
 void DeviceTwin::Recover() {
   const std::lock_guard lock(mutex_);
   failing_call_ = 0;
+  losing_call_ = 0;
   copies_until_cut_ = 0;
   is_lost_ = false;
   is_stalled_ = false;
@@ -163,7 +169,7 @@ size_t DeviceTwin::handle_count() const {
 }
 
 Status DeviceTwin::Begin() {
-  ++call_count_;
+  if (++call_count_ == losing_call_) is_lost_ = true;
   if (is_lost_) return UnavailableError("twin: the device is lost");
   if (call_count_ == failing_call_) return failure_;
   return Status();

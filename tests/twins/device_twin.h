@@ -74,6 +74,8 @@ class DeviceTwin : public DeviceDriver {
   void Stall(bool is_stalled) { is_stalled_ = is_stalled; }
   // Lets each call from now on fail, as after a hardware error.
   void Lose() { is_lost_ = true; }
+  // The same from the `call`-th call on.
+  void LoseAt(int call);
   // Ends all faults that were ordered, and forgets violations and peaks.
   // Memory, streams, events and queued work stay.
   void Recover();
@@ -167,6 +169,7 @@ class DeviceTwin : public DeviceDriver {
   uint64_t pinned_bytes_peak_ = 0;
   int call_count_ = 0;
   int failing_call_ = 0;
+  int losing_call_ = 0;
   Status failure_;
   int copies_until_cut_ = 0;
   std::atomic<bool> is_lost_{false};
