@@ -11,9 +11,10 @@
 namespace holdfast {
 namespace {
 
-// Smaller than most arrays, and fewer slots than ranks.
+// One slot, smaller than most arrays: the next save has none if a failed one
+// keeps it.
 constexpr PinnedRingOptions kRing = {
-    .slot_bytes = 512, .byte_count_max = 2 * 512, .wait_seconds_max = 60};
+    .slot_bytes = 512, .byte_count_max = 512, .wait_seconds_max = 60};
 
 }  // namespace
 

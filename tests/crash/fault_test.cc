@@ -240,6 +240,7 @@ std::vector<DeviceFault> AllDeviceFaults() {
 std::vector<Scenario> DeviceScenarios() {
   std::vector<Scenario> scenarios = FaultScenarios();
   std::erase_if(scenarios, [](const Scenario& s) { return !s.device; });
+  scenarios.push_back(FromDevice(SaveByRanks, SmallOptions()));
   return scenarios;
 }
 
@@ -273,6 +274,7 @@ class DeviceFaults : public ScenarioFaults<DeviceFault> {
     const Moment moment = status.ok() ? Moment::kCompleted : Moment::kBefore;
     EXPECT_EQ(JudgeRoot(scenario(), root, moment), "") << where_;
     ExpectNoLeftover(root);
+    if (fault().is_final) device().Stop();
     ExpectNoViolation();
     if (!status.ok()) {
       if (fault().is_final) device().Restart();

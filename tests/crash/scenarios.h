@@ -100,6 +100,10 @@ Scenario OverwriteByView(const ScenarioOptions& options);
 // Overwrites step 2, a view of step 1, with a view of step 3.
 Scenario OverwriteView(const ScenarioOptions& options);
 
+// Makes a scenario whose arrays are on a device.
+Scenario FromDevice(Scenario (*make)(const ScenarioOptions&),
+                    ScenarioOptions options);
+
 std::vector<Scenario> AllScenarios(const ScenarioOptions& options);
 
 }  // namespace holdfast
