@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "ground/device/device_driver.h"
+#include "twins/quiet_mutex.h"
 
 namespace holdfast {
 
@@ -153,7 +154,7 @@ class DeviceTwin : public DeviceDriver {
   bool IsPinned(const char* memory, uint64_t byte_count) const;
 
   Options options_;
-  mutable std::mutex mutex_;
+  mutable QuietMutex mutex_;
   std::map<DeviceAddress, Allocation> allocations_;
   std::map<const char*, std::unique_ptr<std::string>> pinned_;
   std::map<std::pair<int, DeviceStream>, Stream> streams_;
