@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "ground/device/device_driver.h"
+#include "twins/quiet_mutex.h"
 
 namespace holdfast {
 
@@ -74,6 +75,8 @@ class DeviceTwin : public DeviceDriver {
   void Stall(bool is_stalled) { is_stalled_ = is_stalled; }
   // Lets each call from now on fail, as after a hardware error.
   void Lose() { is_lost_ = true; }
+  // The same from the `call`-th call on.
+  void LoseAt(int call);
   // Ends all faults that were ordered, and forgets violations and peaks.
   // Memory, streams, events and queued work stay.
   void Recover();
@@ -153,7 +156,7 @@ class DeviceTwin : public DeviceDriver {
   bool IsPinned(const char* memory, uint64_t byte_count) const;
 
   Options options_;
-  mutable std::mutex mutex_;
+  mutable QuietMutex mutex_;
   std::map<DeviceAddress, Allocation> allocations_;
   std::map<const char*, std::unique_ptr<std::string>> pinned_;
   std::map<std::pair<int, DeviceStream>, Stream> streams_;
@@ -170,6 +173,7 @@ class DeviceTwin : public DeviceDriver {
   uint64_t copied_to_device_bytes_ = 0;
   int call_count_ = 0;
   int failing_call_ = 0;
+  int losing_call_ = 0;
   Status failure_;
   int copies_until_cut_ = 0;
   std::atomic<bool> is_lost_{false};
