@@ -240,7 +240,7 @@ def save(
         "compression": compression,
         "overwrite": overwrite,
         "custom_metadata": _json_object(custom_metadata),
-        "chunk_bytes_target": byte_count("chunk_bytes", chunk_bytes),
+        "chunk_bytes": byte_count("chunk_bytes", chunk_bytes),
         "ocdbt_target_data_file_bytes": (
             _files.data_file_bytes(path)
             if data_file_bytes is None

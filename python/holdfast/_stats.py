@@ -32,7 +32,7 @@ class Stats:
       chunk_count: chunks encoded or decoded.
       fingerprint_count: arrays that a load has checked in memory.
       device_decoded_bytes: of `decoded_bytes`, those that devices decoded.
-      buffer_bytes_peak: the most bytes in flight between memory and disk.
+      memory_bytes_peak: the most bytes in flight between memory and disk.
       total_seconds: wall time of the call.
       phase_seconds: wall time of the call's phases: "snapshot", "plan",
         "transfer", "sync", "commit".
@@ -45,7 +45,7 @@ class Stats:
     chunk_count: int = 0
     fingerprint_count: int = 0
     device_decoded_bytes: int = 0
-    buffer_bytes_peak: int = 0
+    memory_bytes_peak: int = 0
     total_seconds: float = 0.0
     phase_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Stats:
         return (
             f"{human_bytes(self.decoded_bytes)} in {self.total_seconds:.3f} s"
             f" ({human_bytes(self.stored_bytes)} stored; {phases};"
-            f" at most {human_bytes(self.buffer_bytes_peak)} of buffers)"
+            f" at most {human_bytes(self.memory_bytes_peak)} of buffers)"
         )
 
 
@@ -99,7 +99,7 @@ def from_engine(
         chunk_count=stats.chunk_count,
         fingerprint_count=stats.fingerprint_count,
         device_decoded_bytes=stats.device_decoded_bytes,
-        buffer_bytes_peak=stats.in_flight_bytes_peak,
+        memory_bytes_peak=stats.memory_bytes_peak,
         total_seconds=snapshot_seconds + stats.total_seconds,
         phase_seconds={
             "snapshot": snapshot_seconds,

@@ -269,7 +269,7 @@ def restore(
     """Opens, matches, reads and builds; with `call`, on all ranks together.
 
     `target_of` returns the target for an open checkpoint. `options` are the
-    options thread_count, in_flight_bytes_max and progress of the read.
+    options threads, memory_bytes and progress of the read.
     """
     with _gc.paused():
         for count in range(1, _engine.READS_MAX + 1):

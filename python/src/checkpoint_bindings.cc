@@ -70,11 +70,11 @@ nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
                       const std::string& missing_chunks, bool verify,
                       const std::string& map, bool copy_on_write,
                       bool verify_mapped, bool fingerprints, int thread_count,
-                      uint64_t in_flight_bytes_max, nb::handle progress) {
+                      uint64_t memory_bytes, nb::handle progress) {
   LoadOptions options;
   options.map = MapModeOf(map);
   options.map_options = {copy_on_write, verify_mapped};
-  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.run = RunOf(thread_count, memory_bytes);
   options.open = OpenOptionsOf(step, item, missing_chunks, verify,
                                /*stored_sizes=*/false, fingerprints);
   if (PyUnicode_Check(names.ptr())) {
@@ -235,8 +235,7 @@ nb::list BindingMap(const PythonCheckpoint& self,
 }
 
 Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
-               int thread_count, uint64_t in_flight_bytes_max,
-               nb::handle progress) {
+               int thread_count, uint64_t memory_bytes, nb::handle progress) {
   std::vector<ReadRequest> reads;
   std::vector<DeviceReadRequest> device_reads;
   std::vector<nb::object> targets;  // keeps the arrays alive
@@ -255,7 +254,7 @@ Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
     targets.push_back(target);
   }
   return RunForResult<Stats>(
-      RunOf(thread_count, in_flight_bytes_max), progress,
+      RunOf(thread_count, memory_bytes), progress,
       [&](const RunOptions& run) -> Result<Stats> {
         Result<Stats> read = self.checkpoint->ReadInto(reads, run);
         if (device_reads.empty() || !read.ok()) return read;
@@ -285,15 +284,13 @@ TogetherRequest TogetherRequestOf(const PythonCheckpoint& self,
 
 nb::tuple BindingReadTogether(const PythonCheckpoint& self, nb::handle requests,
                               Group& group, int thread_count,
-                              uint64_t in_flight_bytes_max,
-                              nb::handle progress) {
+                              uint64_t memory_bytes, nb::handle progress) {
   std::vector<TogetherRequest> reads;
   for (const nb::handle request : nb::borrow<nb::iterable>(requests)) {
     reads.push_back(TogetherRequestOf(self, request));
   }
   auto result = group.Run<ReadTogetherResult>(
-      RunOf(thread_count, in_flight_bytes_max), progress,
-      [&](const RunOptions& run) {
+      RunOf(thread_count, memory_bytes), progress, [&](const RunOptions& run) {
         ReadTogetherOptions options;
         options.run = run;
         return ReadTogether(*self.checkpoint, reads, group.group(), options);
@@ -308,13 +305,13 @@ nb::tuple BindingReadTogether(const PythonCheckpoint& self, nb::handle requests,
 
 nb::tuple BindingVerify(nb::handle path, std::optional<int64_t> step,
                         const std::string& item, int thread_count,
-                        uint64_t in_flight_bytes_max, nb::handle progress) {
+                        uint64_t memory_bytes, nb::handle progress) {
   const OpenOptions options = OpenOptionsOf(step, item, "as_recorded",
                                             /*verify=*/true,
                                             /*stored_sizes=*/false);
   const std::string source = PathOf(path);
   const auto report = RunForResult<VerifyReport>(
-      RunOf(thread_count, in_flight_bytes_max), progress,
+      RunOf(thread_count, memory_bytes), progress,
       [&](const RunOptions& run) { return Verify(source, options, run); });
   nb::list damages;
   for (const Damage& damage : report.damages) damages.append(damage);
@@ -498,34 +495,32 @@ void BindCheckpointReads(nb::class_<PythonCheckpoint>& checkpoint) {
       .def("map", &BindingMap, nb::arg("leaves"), nb::kw_only(),
            nb::arg("copy_on_write") = false, nb::arg("verify") = false)
       .def("read_into", &ReadInto, nb::arg("requests"), nb::kw_only(),
-           nb::arg("thread_count") = 0,
-           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("threads") = 0,
+           nb::arg("memory_bytes") = uint64_t{256} << 20,
            nb::arg("progress") = nb::none())
       .def("read_together", &BindingReadTogether, nb::arg("requests"),
-           nb::arg("group"), nb::kw_only(), nb::arg("thread_count") = 0,
-           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("group"), nb::kw_only(), nb::arg("threads") = 0,
+           nb::arg("memory_bytes") = uint64_t{256} << 20,
            nb::arg("progress") = nb::none())
       .def(
           "load",
           [](const PythonCheckpoint& self, int thread_count,
-             uint64_t in_flight_bytes_max, nb::handle progress) {
-            return LoadTree(*self.checkpoint,
-                            RunOf(thread_count, in_flight_bytes_max), progress);
+             uint64_t memory_bytes, nb::handle progress) {
+            return LoadTree(*self.checkpoint, RunOf(thread_count, memory_bytes),
+                            progress);
           },
-          nb::kw_only(), nb::arg("thread_count") = 0,
-          nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+          nb::kw_only(), nb::arg("threads") = 0,
+          nb::arg("memory_bytes") = uint64_t{256} << 20,
           nb::arg("progress") = nb::none())
       .def(
           "read_leaves",
           [](const PythonCheckpoint& self, nb::handle requests,
-             int thread_count, uint64_t in_flight_bytes_max,
-             nb::handle progress) {
+             int thread_count, uint64_t memory_bytes, nb::handle progress) {
             return ReadLeaves(*self.checkpoint, requests,
-                              RunOf(thread_count, in_flight_bytes_max),
-                              progress);
+                              RunOf(thread_count, memory_bytes), progress);
           },
-          nb::arg("requests"), nb::kw_only(), nb::arg("thread_count") = 0,
-          nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+          nb::arg("requests"), nb::kw_only(), nb::arg("threads") = 0,
+          nb::arg("memory_bytes") = uint64_t{256} << 20,
           nb::arg("progress") = nb::none());
 }
 
@@ -591,13 +586,13 @@ void BindCheckpoint(nb::module_& module) {
              nb::arg("missing_chunks") = "as_recorded",
              nb::arg("verify") = true, nb::arg("map") = "never",
              nb::arg("copy_on_write") = false, nb::arg("verify_mapped") = false,
-             nb::arg("fingerprints") = false, nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("fingerprints") = false, nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("verify", &BindingVerify, nb::arg("path"), nb::kw_only(),
              nb::arg("step") = nb::none(), nb::arg("item") = "",
-             nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("list_steps", &BindingListSteps, nb::arg("root"));
 }

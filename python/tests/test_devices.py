@@ -276,7 +276,7 @@ def test_memory_of_the_host_is_bounded(twin: Any, tmp_path: Path) -> None:
     tree = moved({str(i): values(torch.uint8, 1 << 20) for i in range(40)})
     stats = holdfast.save(tmp_path / "7", tree, memory_bytes=4 << 20, threads=2)
     assert stats.copied_bytes == 0
-    assert stats.buffer_bytes_peak <= 8 << 20
+    assert stats.memory_bytes_peak <= 8 << 20
     assert twin.pinned_bytes_peak() <= 64 << 20
 
 

@@ -47,7 +47,7 @@ TEST_F(DeviceLoads, EqualHostLoadsInEveryWayOfSaving) {
     SCOPED_TRACE(way);
     // The chunks are smaller than a window, or larger.
     for (const uint64_t chunk_bytes : {1000, 6000}) {
-      ways[way].chunk_bytes_target = chunk_bytes;
+      ways[way].chunk_bytes = chunk_bytes;
       ExpectLoads(*SaveAndOpen(AllKindsTree(), ways[way]));
     }
   }
@@ -117,7 +117,7 @@ TEST_F(DeviceLoads, ReadAnyBoxesWithCastsOnBothDevices) {
   SaveOptions options;
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(round);
-    options.chunk_bytes_target = round % 2 == 0 ? 500 : 20000;
+    options.chunk_bytes = round % 2 == 0 ? 500 : 20000;
     options.compression =
         round % 3 == 0 ? Compression::kNone : Compression::kZstd;
     std::mt19937 random(round);
@@ -253,7 +253,7 @@ TEST_F(DeviceLoads, CancelAndProgressAreThoseOfOneCall) {
 
 TEST_F(DeviceLoads, DamageIsTheHostsError) {
   SaveOptions options;
-  options.chunk_bytes_target = 400;
+  options.chunk_bytes = 400;
   options.compression = Compression::kZstd;
   options.use_ocdbt = false;
   SaveAndOpen(
@@ -279,7 +279,7 @@ TEST_F(DeviceLoads, DamageIsTheHostsError) {
 
 TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
   SaveOptions options;
-  options.chunk_bytes_target = 400;
+  options.chunk_bytes = 400;
   options.fingerprints = true;
   options.use_ocdbt = false;
   options.sync = false;
@@ -348,7 +348,7 @@ TEST_F(DeviceLoads, RefuseWhatTheHostRefusesAndOtherMemory) {
 
 TEST_F(DeviceLoads, StayInTheirMemory) {
   SaveOptions options;
-  options.chunk_bytes_target = 1000;
+  options.chunk_bytes = 1000;
   const auto checkpoint = SaveAndOpen(
       Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {300, 100}, 1))}}),
       options);
@@ -356,15 +356,15 @@ TEST_F(DeviceLoads, StayInTheirMemory) {
       BoxOn(0, *checkpoint, 0, BoxOf({300, 100}), DType::kFloat32,
             ElementOrder::kRows)};
   RunOptions run;
-  run.thread_count = 3;
-  run.in_flight_bytes_max = 2000;  // one window of 1024
+  run.threads = 3;
+  run.memory_bytes = 2000;  // one window of 1024
   ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
   EXPECT_TRUE(AreRight(boxes));
   EXPECT_EQ(twin_.pinned_bytes_peak(), 1024u);
-  run.in_flight_bytes_max = 5000;  // for three lanes only 1024 each
+  run.memory_bytes = 5000;  // for three lanes only 1024 each
   ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
   EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 1024);
-  run.in_flight_bytes_max = 0;
+  run.memory_bytes = 0;
   ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
   EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 1024 + 3 * 4096);
   const uint64_t kept_bytes = twin_.pinned_bytes();
@@ -401,7 +401,7 @@ TEST_F(DeviceLoads, EachFailingCallIsAnErrorAndTheNextLoadIsRight) {
     boxes.push_back(BoxOn(1, *checkpoint, 0, {{30, 0}, {8, 100}},
                           DType::kFloat32, ElementOrder::kRows));
     RunOptions run;
-    run.thread_count = 2;
+    run.threads = 2;
     twin_.FailCall(call, UnavailableError("injected"));
     const auto loaded = Load(*checkpoint, boxes, run);
     twin_.FailCall(0, Status());
@@ -447,7 +447,7 @@ class DeviceLoadsThatCheck : public DeviceLoads {
 
   std::unique_ptr<Checkpoint> WithFingerprints(const Tree& tree) {
     SaveOptions options;
-    options.chunk_bytes_target = 400;
+    options.chunk_bytes = 400;
     options.fingerprints = true;
     return SaveAndOpen(tree, options, opened_);
   }
@@ -764,7 +764,7 @@ TEST_F(DeviceLoadsThatFail, ALostDeviceIsAnErrorAndItsOwnersAreKept) {
     auto request = RequestOn(twin);
     request.target.owner = owner;
     RunOptions run;
-    run.thread_count = 1;
+    run.threads = 1;
     run.progress = [&](const Progress& progress) {
       if (progress.done_bytes >= 8000) twin.Lose();
     };
@@ -804,7 +804,7 @@ TEST_F(DeviceLoadsThatFail, NoCopyGoesOnAfterAnotherIsRefused) {
   const auto owner = std::make_shared<int>(0);
   request.target.owner = owner;
   RunOptions run;
-  run.thread_count = 1;
+  run.threads = 1;
   const auto loaded = loader.Read(*checkpoint, {request}, run);
   EXPECT_EQ(std::string(loaded.status().message()),
             "leaf w: device 0: refused");

@@ -163,7 +163,7 @@ class DeviceLoads : public ::testing::Test {
   std::unique_ptr<Checkpoint> SmallCheckpoint(
       Compression compression = Compression::kZstd) {
     SaveOptions options;
-    options.chunk_bytes_target = 400;
+    options.chunk_bytes = 400;
     options.compression = compression;
     return SaveAndOpen(
         Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {60, 100}, 1))}}),

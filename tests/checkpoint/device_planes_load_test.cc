@@ -61,7 +61,7 @@ class DevicePlanesLoads : public DeviceLoads {
 
   static SaveOptions Planes() {
     SaveOptions options;
-    options.chunk_bytes_target = kChunkBytes;
+    options.chunk_bytes = kChunkBytes;
     options.compression = Compression::kPlanes;
     return options;
   }
@@ -236,7 +236,7 @@ TEST_F(DevicePlanesLoads, DamageIsTheHostsError) {
       const uint64_t byte_count = array.byte_count();
       request.target.address = twin_.Allocate(0, std::string(byte_count, 'g'));
       RunOptions run;
-      run.thread_count = 1;  // one decoder for all windows
+      run.threads = 1;  // one decoder for all windows
       const auto loaded = loader_->Read(*checkpoint, {request}, run);
       EXPECT_EQ(loaded.status().ToString(), on_host.status().ToString());
       if (!loaded.ok()) ++damaged_count;

@@ -119,7 +119,7 @@ ScenarioOptions SmallOptions() {
   const char* wanted = std::getenv("HOLDFAST_FAULT_ARRAYS");
   ScenarioOptions options;
   options.array_count = wanted == nullptr ? 4 : std::atoi(wanted);
-  options.thread_count = 1;
+  options.threads = 1;
   return options;
 }
 

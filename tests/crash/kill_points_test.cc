@@ -73,7 +73,7 @@ class Crash : public testing::TestWithParam<Layout> {
  protected:
   SaveOptions Options() const {
     SaveOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     options.use_ocdbt = GetParam().use_ocdbt;
     options.sync = GetParam().sync;
     options.overwrite = true;
@@ -82,7 +82,7 @@ class Crash : public testing::TestWithParam<Layout> {
 
   static LoadOptions OneThread() {
     LoadOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     return options;
   }
 
@@ -104,7 +104,7 @@ class Crash : public testing::TestWithParam<Layout> {
   Status SaveView(const Tree& tree) const {
     const bool is_old = tree == old_;
     ViewOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     options.sync = GetParam().sync;
     options.overwrite = true;
     options.link = is_old ? LinkKind::kSymbolic : LinkKind::kCopy;

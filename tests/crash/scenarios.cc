@@ -21,11 +21,11 @@ std::string NameOf(int i) { return "w" + std::to_string(1000 + i); }
 
 SaveOptions OptionsOf(const ScenarioOptions& options) {
   SaveOptions save;
-  save.run.thread_count = options.thread_count;
+  save.run.threads = options.threads;
   save.sync = options.sync;
   save.overwrite = true;
   // Several data files, and chunks smaller than arrays.
-  save.chunk_bytes_target = 2048;
+  save.chunk_bytes = 2048;
   save.ocdbt_target_data_file_bytes = 24 << 10;
   return save;
 }
@@ -145,7 +145,7 @@ Status SaveRaw(const std::string& root, int array_count,
 Status ViewOf(const std::string& source, const std::string& target,
               LinkKind link, const ScenarioOptions& options) {
   ViewOptions view;
-  view.run.thread_count = options.thread_count;
+  view.run.threads = options.threads;
   view.sync = options.sync;
   view.overwrite = true;
   view.link = link;
@@ -509,7 +509,7 @@ Scenario OverwriteView(const ScenarioOptions& options) {
           .prepare = [=](const std::string& root) -> Status {
             HF_RETURN_IF_ERROR(SaveRaw(root, n, {1, 3}));
             return ViewOf(At(root, 1), At(root, 2), LinkKind::kSymbolic,
-                          {.thread_count = 1});
+                          {.threads = 1});
           },
           .act =
               [=](const std::string& root) {

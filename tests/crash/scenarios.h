@@ -52,7 +52,7 @@ inline void PrintTo(const Scenario& scenario, std::ostream* out) {
 
 struct ScenarioOptions {
   int array_count = 100;
-  int thread_count = 4;
+  int threads = 4;
   bool sync = true;
   CrashDevice* device = nullptr;  // as Scenario::device
 };

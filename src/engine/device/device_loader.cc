@@ -33,9 +33,9 @@ using Target = LoadTargets::Target;
 
 // Returns how many threads a load has in all.
 int ThreadCountOf(const RunOptions& run, const Checkpoint& checkpoint) {
-  const int thread_count = Executor(run.thread_count).thread_count();
+  const int thread_count = Executor(run.threads).thread_count();
   const bool waits =
-      run.thread_count == 0 && Place(checkpoint.info().path).is_remote();
+      run.threads == 0 && Place(checkpoint.info().path).is_remote();
   return waits ? std::max(thread_count, kWaitingThreadsMax) : thread_count;
 }
 
@@ -53,7 +53,7 @@ class DeviceLoad {
         targets_(loader.driver_),
         fingerprints_(checkpoint.leaves()),
         checks_(targets_, checkpoint.leaves()),
-        large_bytes_(run.in_flight_bytes_max) {}
+        large_bytes_(run.memory_bytes) {}
 
   Result<Stats> Run(const std::vector<DeviceReadRequest>& requests) {
     Stopwatch watch, total;
@@ -104,8 +104,8 @@ class DeviceLoad {
     const int thread_count = ThreadCountOf(run_, checkpoint_);
     lane_count_ = std::min(loader_.options_.lane_count_max, thread_count);
     uint64_t byte_count_max = loader_.options_.pinned_bytes_max;
-    if (run_.in_flight_bytes_max != 0) {
-      byte_count_max = std::min(byte_count_max, run_.in_flight_bytes_max);
+    if (run_.memory_bytes != 0) {
+      byte_count_max = std::min(byte_count_max, run_.memory_bytes);
     }
     uint64_t wanted_bytes = 0;
     for (const WantedPart& part : targets_.parts()) {
@@ -131,13 +131,13 @@ class DeviceLoad {
       if (fits || is_last) break;
     }
     lane_count_ = static_cast<int>(std::min(lanes, windows_.size()));
-    lane_run_.thread_count = (thread_count + lane_count_ - 1) / lane_count_;
+    lane_run_.threads = (thread_count + lane_count_ - 1) / lane_count_;
     lane_run_.cancel = run_.cancel;
-    if (run_.in_flight_bytes_max != 0) {
-      lane_run_.in_flight_bytes_max = std::max<uint64_t>(
-          1, run_.in_flight_bytes_max / static_cast<uint64_t>(lane_count_));
+    if (run_.memory_bytes != 0) {
+      lane_run_.memory_bytes = std::max<uint64_t>(
+          1, run_.memory_bytes / static_cast<uint64_t>(lane_count_));
     } else {
-      lane_run_.in_flight_bytes_max = 0;
+      lane_run_.memory_bytes = 0;
     }
     const Target& first = targets_.of_part(0).front();
     ring_ = &loader_.RingOf(window_bytes_, first.device);
@@ -308,8 +308,7 @@ class DeviceLoad {
     LoadProgress::Part part(progress, byte_count);
     if (run_.progress) run.progress = part.Callback();
     HF_ASSIGN_OR_RETURN(const Stats stats, Read(requests, decoder, run));
-    HF_RETURN_IF_ERROR(
-        fingerprints_.Add(requests, lane_run_.thread_count, cancel_));
+    HF_RETURN_IF_ERROR(fingerprints_.Add(requests, lane_run_.threads, cancel_));
     part.Finish();
     AddStats(stats, window.byte_count);
     return Status();
@@ -334,8 +333,8 @@ class DeviceLoad {
   }
 
   void AddStats(Stats one, uint64_t window_bytes) {
-    one.in_flight_bytes_peak += window_bytes;
-    one.in_flight_bytes_peak *= static_cast<uint64_t>(lane_count_);
+    one.memory_bytes_peak += window_bytes;
+    one.memory_bytes_peak *= static_cast<uint64_t>(lane_count_);
     const std::lock_guard lock(mutex_);
     stats_.Add(one);
   }

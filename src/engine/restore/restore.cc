@@ -823,7 +823,7 @@ Status Restore(RestorePlan plan, Run& run, Stats& stats,
   stats.transfer_seconds += watch.Lap();
   stats.stored_bytes +=
       inline_bytes + stores.read_bytes() + restorer.reader_bytes();
-  stats.in_flight_bytes_peak = run.budget().peak_bytes();
+  stats.memory_bytes_peak = run.budget().peak_bytes();
   if (absent != nullptr) {
     std::sort(absent->begin(), absent->end(),
               [](const AbsentChunk& a, const AbsentChunk& b) {

@@ -58,8 +58,8 @@ std::string_view WithoutNumber(std::string_view name) {
   return name.substr(0, name.find_last_not_of("0123456789") + 1);
 }
 
-// What managers and trainers write before the number of a step, and nothing at
-// all. Other names with a number may belong to equals: "fold_1", "copy_2".
+// Managers and trainers write these before the number of a step. Other names
+// with a number may belong to equals: "fold_1", "copy_2".
 constexpr std::string_view kStepPrefixes[] = {
     "",       "step_",       "step-",       "global_step", "iter_",
     "epoch_", "checkpoint_", "checkpoint-", "ckpt_",       "ckpt-"};

@@ -63,7 +63,7 @@ class UnchangedTest : public testing::Test {
 
   SaveOptions InChunks() const {
     SaveOptions options;
-    options.chunk_bytes_target = 4096;
+    options.chunk_bytes = 4096;
     return options;
   }
 
@@ -89,7 +89,7 @@ TEST_F(UnchangedTest, IsSaidForEveryWayToStore) {
   ways[1].format = Format::kOrbaxV1;
   ways[2].compression = Compression::kNone;
   ways[3].compression = Compression::kZstd;
-  ways[4].run.in_flight_bytes_max = 1024;  // in pieces
+  ways[4].run.memory_bytes = 1024;  // in pieces
   for (size_t i = 0; i < ways.size(); ++i) {
     const std::string name = std::to_string(i) + "/step_";
     EXPECT_THAT(Notes(name + "1", State().tree(), ways[i]), IsEmpty()) << i;

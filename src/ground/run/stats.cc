@@ -13,8 +13,7 @@ void Stats::Add(const Stats& part) {
   decoded_bytes += part.decoded_bytes;
   stored_bytes += part.stored_bytes;
   chunk_count += part.chunk_count;
-  in_flight_bytes_peak =
-      std::max(in_flight_bytes_peak, part.in_flight_bytes_peak);
+  memory_bytes_peak = std::max(memory_bytes_peak, part.memory_bytes_peak);
   mapped_bytes += part.mapped_bytes;
   fingerprint_count += part.fingerprint_count;
   device_decoded_bytes += part.device_decoded_bytes;

@@ -17,12 +17,12 @@ TEST(Stats, AddsEverythingButThePeak) {
   EXPECT_EQ(sum.decoded_bytes, 606u);
   EXPECT_EQ(sum.stored_bytes, 707u);
   EXPECT_EQ(sum.chunk_count, 808u);
-  EXPECT_EQ(sum.in_flight_bytes_peak, 9u);
+  EXPECT_EQ(sum.memory_bytes_peak, 9u);
   EXPECT_EQ(sum.mapped_bytes, 1010u);
   EXPECT_EQ(sum.fingerprint_count, 1111u);
   EXPECT_EQ(sum.device_decoded_bytes, 1212u);
-  sum.Add({.in_flight_bytes_peak = 10});
-  EXPECT_EQ(sum.in_flight_bytes_peak, 10u);
+  sum.Add({.memory_bytes_peak = 10});
+  EXPECT_EQ(sum.memory_bytes_peak, 10u);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ Result<Stats> MergedCheckpoint::ReadAverages(
   Run run(options);
   // Memory is needed for the sum, the elements of one part, and its reader's
   // buffers.
-  const SlabSizes sizes = SlabSizesOf(options.in_flight_bytes_max);
+  const SlabSizes sizes = SlabSizesOf(options.memory_bytes);
   std::vector<AveragePiece> pieces;
   for (const ReadRequest& request : requests) {
     const MergedLeaf& leaf = leaves_[request.leaf];
@@ -122,8 +122,8 @@ Result<Stats> MergedCheckpoint::ReadAverages(
         const auto lease = run.budget().Acquire(3 * bytes);
         RunOptions read;
         // The pieces already keep all threads busy.
-        read.thread_count = 1;
-        read.in_flight_bytes_max = bytes;
+        read.threads = 1;
+        read.memory_bytes = bytes;
         read.cancel = options.cancel;
         Stats mine;
         HF_RETURN_IF_ERROR(

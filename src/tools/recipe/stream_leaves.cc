@@ -137,8 +137,8 @@ class PieceStream {
  public:
   PieceStream(const Checkpoint& source, const RunOptions& options, Stats& stats)
       : source_(source), options_(options), stats_(stats), run_(options) {
-    if (options.in_flight_bytes_max > 0) {
-      batch_bytes_max_ = std::min(kBatchBytesMax, options.in_flight_bytes_max);
+    if (options.memory_bytes > 0) {
+      batch_bytes_max_ = std::min(kBatchBytesMax, options.memory_bytes);
     }
     piece_bytes_max_ = std::min(kPieceBytesMax, batch_bytes_max_);
   }
