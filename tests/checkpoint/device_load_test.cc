@@ -653,37 +653,12 @@ TEST_F(DeviceLoadsThatCheck,
       Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {6, 100}, 1))}}));
   const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint, 0),
                                         WholeOn(1, *checkpoint, 0)};
-  const uint64_t device_bytes = twin_.device_bytes(0);
-  int failed_count = 0, succeeded_count = 0;
-  for (int call = 1;; ++call) {
-    SCOPED_TRACE(call);
-    loader_ = std::make_unique<DeviceLoader>(twin_, options_);
-    const int call_count = twin_.call_count();
-    twin_.FailCall(call, UnavailableError("injected"));
-    const auto loaded = Load(*checkpoint, boxes);
-    twin_.FailCall(0, Status());
-    const bool has_failed = twin_.call_count() - call_count >= call;
-    if (loaded.ok()) {
-      ++succeeded_count;
-      EXPECT_TRUE(AreRight(boxes));
-      EXPECT_EQ(loaded->fingerprint_count, 1u);
-    } else {
-      ++failed_count;
-      EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable);
-      EXPECT_THAT(std::string(loaded.status().message()),
-                  AllOf(HasSubstr("injected"), HasSubstr("leaf w")));
-    }
-    const auto again = Load(*checkpoint, boxes);
-    ASSERT_TRUE(again.ok()) << again.status().ToString();
-    EXPECT_EQ(again->fingerprint_count, 1u);
-    loader_.reset();
-    EXPECT_EQ(twin_.device_bytes(0), device_bytes);
-    EXPECT_EQ(twin_.device_bytes(1), device_bytes);
-    EXPECT_EQ(twin_.handle_count(), 0u);
-    if (!has_failed) break;
-  }
-  EXPECT_GT(failed_count, 30);
-  EXPECT_GE(succeeded_count, 12);  // what it takes to load kernels twice
+  const Outcomes outcomes = LoadWithEachCallFailing(
+      *checkpoint, boxes, options_,
+      [](const Stats& stats) { EXPECT_EQ(stats.fingerprint_count, 1u); });
+  EXPECT_GT(outcomes.failed_count, 30);
+  EXPECT_GE(outcomes.succeeded_count,
+            12);  // what it takes to load kernels twice
 }
 
 class DeviceLoadsThatStall : public DeviceLoads {

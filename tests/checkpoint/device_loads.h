@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -117,6 +118,52 @@ class DeviceLoads : public ::testing::Test {
                      const std::vector<TargetBox>& boxes,
                      const RunOptions& run = {}) {
     return loader_->Read(checkpoint, RequestsOf(boxes), run);
+  }
+
+  // Lets each call of the driver fail in turn, with a new loader: the load
+  // fails and names the leaf "w", or is right; the next load is right, and
+  // nothing is kept. Returns how many loads failed, and how many did not.
+  struct Outcomes {
+    int failed_count = 0;
+    int succeeded_count = 0;
+  };
+  Outcomes LoadWithEachCallFailing(
+      const Checkpoint& checkpoint, const std::vector<TargetBox>& boxes,
+      const DeviceLoaderOptions& options,
+      const std::function<void(const Stats&)>& check) {
+    const uint64_t device_bytes[] = {twin_.device_bytes(0),
+                                     twin_.device_bytes(1)};
+    Outcomes outcomes;
+    for (int call = 1; call < 1000; ++call) {
+      SCOPED_TRACE(call);
+      loader_ = std::make_unique<DeviceLoader>(twin_, options);
+      const int call_count = twin_.call_count();
+      twin_.FailCall(call, UnavailableError("injected"));
+      const auto loaded = Load(checkpoint, boxes);
+      twin_.FailCall(0, Status());
+      const bool has_failed = twin_.call_count() - call_count >= call;
+      if (loaded.ok()) {
+        ++outcomes.succeeded_count;
+        EXPECT_TRUE(AreRight(boxes));
+        check(*loaded);
+      } else {
+        ++outcomes.failed_count;
+        EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable);
+        EXPECT_THAT(std::string(loaded.status().message()),
+                    ::testing::AllOf(::testing::HasSubstr("injected"),
+                                     ::testing::HasSubstr("leaf w")));
+      }
+      const auto again = Load(checkpoint, boxes);
+      EXPECT_TRUE(again.ok()) << again.status().ToString();
+      EXPECT_TRUE(AreRight(boxes));
+      if (again.ok()) check(*again);
+      loader_.reset();
+      EXPECT_EQ(twin_.device_bytes(0), device_bytes[0]);
+      EXPECT_EQ(twin_.device_bytes(1), device_bytes[1]);
+      EXPECT_EQ(twin_.handle_count(), 0u);
+      if (!has_failed) break;
+    }
+    return outcomes;
   }
 
   bool AreRight(const std::vector<TargetBox>& boxes) {

@@ -12,9 +12,6 @@
 namespace holdfast {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 // Elements as a model has them: one plane is noise, which is stored as it is,
 // and the bytes of the others are unevenly frequent; no string repeats.
 Array SkewedArray(DType dtype, Shape shape, uint32_t seed) {
@@ -335,36 +332,10 @@ TEST_F(DevicePlanesLoads, EachFailingCallIsAnErrorOrLeavesTheWorkToTheHost) {
   const auto checkpoint = SaveSixChunks();
   const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint),
                                         WholeOn(1, *checkpoint)};
-  const uint64_t device_bytes = twin_.device_bytes(0);
-  int failed_count = 0, succeeded_count = 0;
-  for (int call = 1; call < 1000; ++call) {
-    SCOPED_TRACE(call);
-    NewLoader();
-    const int call_count = twin_.call_count();
-    twin_.FailCall(call, UnavailableError("injected"));
-    const auto loaded = Load(*checkpoint, boxes);
-    twin_.FailCall(0, Status());
-    const bool has_failed = twin_.call_count() - call_count >= call;
-    if (loaded.ok()) {
-      ++succeeded_count;
-      EXPECT_TRUE(AreRight(boxes));
-    } else {
-      ++failed_count;
-      EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable);
-      EXPECT_THAT(std::string(loaded.status().message()),
-                  AllOf(HasSubstr("injected"), HasSubstr("leaf w")));
-    }
-    const auto again = Load(*checkpoint, boxes);
-    ASSERT_TRUE(again.ok()) << again.status().ToString();
-    EXPECT_TRUE(AreRight(boxes));
-    loader_.reset();
-    EXPECT_EQ(twin_.device_bytes(0), device_bytes);
-    EXPECT_EQ(twin_.device_bytes(1), device_bytes);
-    EXPECT_EQ(twin_.handle_count(), 0u);
-    if (!has_failed) break;
-  }
-  EXPECT_GT(failed_count, 30);
-  EXPECT_GE(succeeded_count, 6);  // what it takes to load kernels
+  const Outcomes outcomes = LoadWithEachCallFailing(
+      *checkpoint, boxes, options_, [](const Stats&) {});
+  EXPECT_GT(outcomes.failed_count, 30);
+  EXPECT_GE(outcomes.succeeded_count, 6);  // what it takes to load kernels
 }
 
 // A kernel that reports damage where nothing is damaged: the host's elements
