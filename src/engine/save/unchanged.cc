@@ -1,11 +1,13 @@
 #include "engine/save/unchanged.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "engine/commit/layout.h"
@@ -69,7 +71,11 @@ std::optional<int64_t> NumberOfStep(std::string_view name) {
   if (std::ranges::find(kStepPrefixes, prefix) == std::end(kStepPrefixes)) {
     return std::nullopt;
   }
-  return StepOfName(name);
+  int64_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto read = std::from_chars(name.data() + prefix.size(), end, number);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return number;
 }
 
 // Returns the newest step on disk before `step`, of the same form of name.
@@ -81,7 +87,7 @@ std::optional<LastStep> EarlierOnDisk(const Place& step, int64_t number) {
   std::optional<LastStep> earlier;
   std::string earlier_name;
   for (const std::string& name : *names) {
-    const std::optional<int64_t> other = StepOfName(name);
+    const std::optional<int64_t> other = NumberOfStep(name);
     if (!other || *other >= number) continue;
     if (WithoutNumber(name) != WithoutNumber(step.name())) continue;
     if (earlier && earlier->number >= *other) continue;

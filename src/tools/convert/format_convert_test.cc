@@ -108,8 +108,8 @@ class FaultyTarget : public FormatTarget {
     std::string own(elements);
     if (faults_->flips_bit) own[0] ^= 1;
     Result<std::string> mark = base_->Write(leaf, box, own);
-    // Lets other threads run in the meantime.
-    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    // Lets other threads run in the meantime. Each call may take a time slice.
+    for (int i = 0; i < 3; ++i) std::this_thread::yield();
     --faults_->writer_count;
     return mark;
   }
