@@ -45,6 +45,7 @@ class DevicePlanesLoads : public DeviceLoads {
     options_.pinned_bytes_max = 3 * (uint64_t{160} << 10);
     options_.wait_seconds_max = 20;
     options_.decode_bytes_min = 0;
+    options_.decode_chunk_bytes_min = 2048;
     options_.compile_kernels = [this](std::string_view) {
       ++compiled_count_;
       return std::string("image");
@@ -336,6 +337,83 @@ TEST_F(DevicePlanesLoads, EachFailingCallIsAnErrorOrLeavesTheWorkToTheHost) {
       *checkpoint, boxes, options_, [](const Stats&) {});
   EXPECT_GT(outcomes.failed_count, 30);
   EXPECT_GE(outcomes.succeeded_count, 6);  // what it takes to load kernels
+}
+
+// The tables of many small chunks do not fit beside one of them.
+TEST_F(DevicePlanesLoads, ManySmallChunksTakeSeveralBatches) {
+  options_.window_bytes = {uint64_t{1} << 20};
+  options_.pinned_bytes_max = uint64_t{4} << 20;
+  NewLoader();
+  SaveOptions options = Planes();
+  options.chunk_bytes = 4096;
+  const Array array = SkewedArray(DType::kFloat32, {256, 1024}, 1);
+  const auto checkpoint = SaveArray(array, options);
+  const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint)};
+  EXPECT_LT(BusShareOf(*checkpoint, boxes), kLessThanAll);
+  const auto loaded = Load(*checkpoint, boxes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->chunk_count, 256u);
+  EXPECT_EQ(loaded->device_decoded_bytes, array.byte_count());
+}
+
+TEST_F(DevicePlanesLoads, ChunksLargerThanAWindowCountOnce) {
+  SaveOptions options = Planes();
+  options.chunk_bytes = uint64_t{1} << 20;
+  options.fingerprints = true;
+  OpenOptions open;
+  open.fingerprints = true;
+  const auto checkpoint =
+      SaveArray(SkewedArray(DType::kFloat32, {256, 1024}, 1), options, open);
+  const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint)};
+  const auto loaded = Load(*checkpoint, boxes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_TRUE(AreRight(boxes));
+  EXPECT_EQ(loaded->fingerprint_count, 1u);
+}
+
+TEST_F(DevicePlanesLoads, AllLanesShareHalfOfTheFreeMemory) {
+  const auto checkpoint =
+      SaveArray(SkewedArray(DType::kBfloat16, {1024, 1024}, 1));
+  const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint)};
+  const uint64_t base_bytes = twin_.device_bytes(0);
+  DeviceTwin::Options options = {.device_count = 2};
+  const uint64_t free_bytes = uint64_t{2} << 20;
+  options.device_bytes_max = base_bytes + free_bytes;
+  twin_.SetOptions(options);
+  RunOptions run;
+  run.threads = 6;
+  const auto loaded = Load(*checkpoint, boxes, run);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_TRUE(AreRight(boxes));
+  EXPECT_GT(twin_.device_bytes_peak(0), base_bytes);
+  EXPECT_LE(twin_.device_bytes_peak(0) - base_bytes, free_bytes / 2);
+}
+
+// A twin that has no memory left to launch kernels.
+class RefusesLaunches : public DeviceTwin {
+ public:
+  Status Launch(int, DeviceKernel, const KernelGrid&,
+                std::span<const KernelArgument>, DeviceStream) override {
+    return ResourceExhaustedError("refused");
+  }
+};
+
+TEST_F(DevicePlanesLoads, ALaunchWithoutMemoryLeavesTheWorkToTheHost) {
+  const Array array = SkewedArray(DType::kBfloat16, {96, 1024}, 1);
+  const auto checkpoint = SaveArray(array);
+  RefusesLaunches twin;
+  AddDeviceKernels(twin);
+  DeviceLoader loader(twin, options_);
+  DeviceReadRequest request{0, {0, 0}, {}};
+  request.target.dtype = DType::kBfloat16;
+  request.target.shape = {96, 1024};
+  request.target.address =
+      twin.Allocate(0, std::string(array.byte_count(), 'g'));
+  const auto loaded = loader.Read(*checkpoint, {request}, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_TRUE(twin.Read(request.target.address, array.byte_count()) ==
+              std::string(array.view().data, array.byte_count()));
+  EXPECT_THAT(twin.violations(), ::testing::IsEmpty());
 }
 
 // A kernel that reports damage where nothing is damaged: the host's elements

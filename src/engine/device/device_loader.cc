@@ -148,7 +148,20 @@ class DeviceLoad {
                      loader_.options_.decode_bytes_min, loader_.kernels_);
     }
     fingerprints_.Plan(targets_.parts(), windows_, checks_.complete_leaves(),
-                       decoding_.leaves);
+                       DecodedLeaves());
+  }
+
+  // Returns the leaves that devices decode: not those in windows that are too
+  // large for a slot.
+  std::set<size_t> DecodedLeaves() const {
+    std::set<size_t> leaves = decoding_.leaves();
+    for (const LoadWindow& window : windows_) {
+      if (window.byte_count <= window_bytes_) continue;
+      for (const LoadPiece& piece : window.pieces) {
+        leaves.erase(targets_.parts()[piece.part].leaf);
+      }
+    }
+    return leaves;
   }
 
   // Ends the checks of elements that were copied. Arrays that both the host and
@@ -175,7 +188,8 @@ class DeviceLoad {
   }
 
   void RunLane(LoadProgress& progress) {
-    WindowDecoder decoder(loader_.driver_, targets_, decoding_);
+    WindowDecoder decoder(loader_.driver_, targets_,
+                          loader_.options_.decode_chunk_bytes_min, decoding_);
     while (!has_failed_.load(std::memory_order_relaxed)) {
       const size_t number = next_window_.fetch_add(1);
       if (number >= windows_.size()) return;
@@ -237,7 +251,12 @@ class DeviceLoad {
       }
       return Status();
     };
-    HF_RETURN_IF_ERROR(Finish(window, queue(), slot));
+    const Status done = Finish(window, queue(), slot);
+    if (done.code() == StatusCode::kResourceExhausted) {
+      decoding_.EndRoom();
+      return false;
+    }
+    HF_RETURN_IF_ERROR(done);
     if (!decoder.AreDecoded()) return false;
     const std::lock_guard lock(mutex_);
     stats_.device_decoded_bytes += decoder.taken_bytes();
@@ -316,7 +335,7 @@ class DeviceLoad {
 
   Result<Stats> Read(const std::vector<ReadRequest>& requests,
                      WindowDecoder* decoder, const RunOptions& run) const {
-    if (decoder != nullptr && !decoding_.kernels.empty()) {
+    if (decoder != nullptr && decoding_.is_on()) {
       return encoded_reads_->ReadEncoded(requests, run, *decoder);
     }
     return checkpoint_.ReadInto(requests, run);

@@ -38,6 +38,8 @@ struct DeviceLoaderOptions {
   // From this many bytes of byte planes on, a load is worth the time that the
   // kernels take to compile. Once they are there, all loads use them.
   uint64_t decode_bytes_min = uint64_t{4} << 30;
+  // Smaller chunks cost more to copy one by one than they save.
+  uint64_t decode_chunk_bytes_min = uint64_t{64} << 10;
 };
 
 class DeviceLoader {

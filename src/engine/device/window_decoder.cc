@@ -13,8 +13,6 @@ namespace {
 // The addresses in a device's memory, and that of the tables in a window, are
 // multiples of this.
 constexpr uint64_t kAlignment = 256;
-// Smaller containers cost more to copy one by one than they save.
-constexpr uint64_t kDecodedBytesMin = uint64_t{16} << 10;
 // A load takes at most this part of the memory that a device has free, so that
 // the program finds the rest.
 constexpr uint64_t kShareOfFreeMemory = 2;
@@ -55,18 +53,59 @@ void LoadDecoding::Plan(const LoadTargets& targets,
   for (const auto& [device, byte_count] : bytes_of_device) {
     if (byte_count < decode_bytes_min && !loaded.AreLoaded(device)) continue;
     const Result<const DeviceKernels*> of_device = loaded.Of(device);
-    if (of_device.ok()) kernels[device] = *of_device;
+    if (of_device.ok()) kernels_[device] = *of_device;
   }
-  has_part.resize(parts.size());
+  has_part_.resize(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
-    has_part[i] = is_candidate(parts[i]) &&
-                  kernels.contains(targets.of_part(i).front().device);
-    if (has_part[i]) leaves.insert(parts[i].leaf);
+    has_part_[i] = is_candidate(parts[i]) &&
+                   kernels_.contains(targets.of_part(i).front().device);
+    if (has_part_[i]) leaves_.insert(parts[i].leaf);
   }
 }
 
-uint64_t WindowDecoder::Batch::elements_begin() const {
-  return Aligned(work_at() + plan->work_bytes());
+std::shared_ptr<const DeviceMemory> LoadDecoding::Take(
+    DeviceDriver& driver, int device, uint64_t byte_count,
+    std::shared_ptr<const DeviceMemory> old) {
+  const std::lock_guard lock(mutex_);
+  uint64_t& taken_bytes = taken_bytes_[device];
+  if (old != nullptr) taken_bytes -= old->byte_count();
+  old.reset();
+  std::shared_ptr<const DeviceMemory> memory;
+  const Result<DeviceSpace> space = driver.Space(device);
+  if (space.ok() &&
+      taken_bytes + byte_count <=
+          (space->free_bytes + taken_bytes) / kShareOfFreeMemory) {
+    memory = DeviceMemory::Allocate(driver, device, byte_count);
+  }
+  if (memory == nullptr) {
+    EndRoom();
+  } else {
+    taken_bytes += byte_count;
+  }
+  return memory;
+}
+
+DeviceAddress WindowDecoder::Batch::elements() const {
+  return Aligned(work() + plan.work_bytes());
+}
+
+bool WindowDecoder::Batch::Add(const StoredContainer& container, Taken chunk) {
+  chunk.encoded_at = encoded_bytes;
+  chunk.elements_at = elements_bytes;
+  const uint64_t room_at = Aligned(chunk.window_at + chunk.encoded_bytes);
+  const uint64_t room_bytes = chunk.window_at + chunk.decoded_bytes - room_at;
+  if (!plan.Add(container.bytes, chunk.encoded_at, chunk.decoded_bytes,
+                chunk.elements_at, std::max(host_bytes, room_bytes))) {
+    return false;
+  }
+  if (host_bytes < room_bytes) {
+    host_at = room_at;
+    host_bytes = room_bytes;
+  }
+  encoded_bytes += Aligned(chunk.encoded_bytes);
+  elements_bytes += Aligned(chunk.decoded_bytes);
+  taken.push_back(std::move(chunk));
+  return true;
 }
 
 void WindowDecoder::Begin(const LoadWindow& window, char* memory) {
@@ -74,12 +113,7 @@ void WindowDecoder::Begin(const LoadWindow& window, char* memory) {
   memory_ = memory;
   taken_bytes_ = 0;
   bytes_of_piece_.assign(window.pieces.size(), 0);
-  for (Batch& batch : batches_) {
-    batch.plan.emplace(batch.are_known);
-    batch.taken.clear();
-    batch.encoded_bytes = batch.elements_bytes = 0;
-    batch.host_at = batch.host_bytes = 0;
-  }
+  batches_.clear();
 }
 
 size_t WindowDecoder::PieceAt(const char* memory) const {
@@ -99,60 +133,48 @@ const LoadTargets::Target& WindowDecoder::FirstTarget(size_t piece) const {
 }
 
 bool WindowDecoder::Wants(const ArrayView& target) const {
-  return decoding_.has_part[window_->pieces[PieceAt(target.data)].part];
+  return decoding_.HasPart(window_->pieces[PieceAt(target.data)].part);
 }
 
-WindowDecoder::Batch& WindowDecoder::BatchOf(int device, bool are_known) {
-  const auto found = std::ranges::find_if(batches_, [&](const Batch& batch) {
-    return batch.device == device && batch.are_known == are_known;
-  });
-  if (found != batches_.end()) return *found;
-  Batch& batch = batches_.emplace_back();
-  batch.device = device;
-  batch.are_known = are_known;
-  batch.kernels = decoding_.kernels.at(device);
-  batch.plan.emplace(are_known);
-  return batch;
+// Adds the chunk to the last batch of its kind, or begins another.
+bool WindowDecoder::AddToBatch(int device, const StoredContainer& container,
+                               const Taken& taken) {
+  const auto last =
+      std::find_if(batches_.rbegin(), batches_.rend(), [&](const auto& batch) {
+        return batch->device == device &&
+               batch->are_known == container.are_known;
+      });
+  if (last != batches_.rend() && (*last)->Add(container, taken)) return true;
+  auto batch = std::make_unique<Batch>(device, container.are_known);
+  if (!batch->Add(container, taken)) return false;
+  batches_.push_back(std::move(batch));
+  return true;
 }
 
 bool WindowDecoder::Take(const StoredContainer& container) {
-  const uint64_t encoded_bytes = container.bytes.size();
-  const uint64_t decoded_bytes = container.decoded_bytes;
   Taken taken;
   taken.window_at = static_cast<uint64_t>(container.elements - memory_);
-  const uint64_t end = taken.window_at + decoded_bytes;
-  const uint64_t host_at = Aligned(taken.window_at + encoded_bytes);
-  if (!decoding_.has_room || decoded_bytes < kDecodedBytesMin ||
-      host_at >= end) {
+  taken.encoded_bytes = container.bytes.size();
+  taken.decoded_bytes = container.decoded_bytes;
+  const bool leaves_room = Aligned(taken.window_at + taken.encoded_bytes) <
+                           taken.window_at + taken.decoded_bytes;
+  if (!decoding_.has_room() || taken.decoded_bytes < chunk_bytes_min_ ||
+      !leaves_room) {
     return false;
   }
   taken.piece = PieceAt(container.elements);
   taken.box = container.box;
-  taken.encoded_bytes = encoded_bytes;
-  taken.decoded_bytes = decoded_bytes;
   {
     const std::lock_guard lock(mutex_);
-    Batch& batch =
-        BatchOf(FirstTarget(taken.piece).device, container.are_known);
-    taken.encoded_at = batch.encoded_bytes;
-    taken.elements_at = batch.elements_bytes;
-    const uint64_t host_bytes = std::max(batch.host_bytes, end - host_at);
-    if (!batch.plan->Add(container.bytes, taken.encoded_at, decoded_bytes,
-                         taken.elements_at, host_bytes)) {
+    if (!AddToBatch(FirstTarget(taken.piece).device, container, taken)) {
       return false;
     }
-    if (batch.host_bytes < host_bytes) {
-      batch.host_at = host_at;
-      batch.host_bytes = host_bytes;
-    }
-    batch.encoded_bytes += Aligned(encoded_bytes);
-    batch.elements_bytes += Aligned(decoded_bytes);
-    bytes_of_piece_[taken.piece] += decoded_bytes;
-    taken_bytes_ += decoded_bytes;
-    batch.taken.push_back(std::move(taken));
+    bytes_of_piece_[taken.piece] += taken.decoded_bytes;
+    taken_bytes_ += taken.decoded_bytes;
   }
   if (container.bytes.data() != container.elements) {
-    std::memmove(container.elements, container.bytes.data(), encoded_bytes);
+    std::memmove(container.elements, container.bytes.data(),
+                 container.bytes.size());
   }
   return true;
 }
@@ -163,75 +185,72 @@ bool WindowDecoder::HasAllOf(size_t piece) const {
 }
 
 bool WindowDecoder::Reserve() {
-  for (Batch& batch : batches_) {
-    if (batch.taken.empty() || ReserveFor(batch)) continue;
-    decoding_.has_room = false;
-    return false;
+  std::map<int, uint64_t> bytes_of_device;
+  for (const auto& batch : batches_) {
+    bytes_of_device[batch->device] += Aligned(batch->memory_bytes());
+  }
+  for (const auto& [device, byte_count] : bytes_of_device) {
+    std::shared_ptr<const DeviceMemory>& memory = memory_of_device_[device];
+    if (memory != nullptr && memory->byte_count() >= byte_count) continue;
+    memory = decoding_.Take(driver_, device,
+                            byte_count + byte_count / kShareOfSpareMemory,
+                            std::move(memory));
+    if (memory == nullptr) return false;
+  }
+  std::map<int, uint64_t> used_bytes;
+  for (const auto& batch : batches_) {
+    uint64_t& used = used_bytes[batch->device];
+    const uint64_t byte_count = Aligned(batch->memory_bytes());
+    batch->begin = memory_of_device_[batch->device]->address() + used;
+    used += byte_count;
   }
   return true;
 }
 
-bool WindowDecoder::ReserveFor(Batch& batch) {
-  uint64_t wanted_bytes = batch.memory_bytes();
-  if (batch.memory != nullptr && batch.memory->byte_count() >= wanted_bytes) {
-    return true;
-  }
-  batch.memory.reset();
-  wanted_bytes += wanted_bytes / kShareOfSpareMemory;
-  const Result<DeviceSpace> space = driver_.Space(batch.device);
-  if (!space.ok() || wanted_bytes > space->free_bytes / kShareOfFreeMemory) {
-    return false;
-  }
-  batch.memory = DeviceMemory::Allocate(driver_, batch.device, wanted_bytes);
-  return batch.memory != nullptr;
-}
-
 Status WindowDecoder::QueueDecoding(PinnedRing::Slot& slot) {
-  for (const Batch& batch : batches_) {
-    if (batch.taken.empty()) continue;
-    HF_RETURN_IF_ERROR(
-        slot.Queue(batch.device, {batch.memory},
-                   [&](DeviceStream stream) { return Decode(batch, stream); }));
+  for (const auto& batch : batches_) {
+    HF_RETURN_IF_ERROR(slot.Queue(
+        batch->device, {memory_of_device_.at(batch->device)},
+        [&](DeviceStream stream) { return Decode(*batch, stream); }));
   }
   return Status();
 }
 
 Status WindowDecoder::Decode(const Batch& batch, DeviceStream stream) const {
-  const DevicePlanesPlan& plan = *batch.plan;
-  const DeviceAddress begin = batch.memory->address();
-  const DeviceAddress work = begin + batch.work_at();
   char* const host = memory_ + batch.host_at;
-  plan.WriteTables(host);
+  batch.plan.WriteTables(host);
   HF_RETURN_IF_ERROR(driver_.CopyToDevice(
-      batch.device, OneRow(work, host, plan.table_bytes()), stream));
+      batch.device, OneRow(batch.work(), host, batch.plan.table_bytes()),
+      stream));
   for (const Taken& taken : batch.taken) {
     HF_RETURN_IF_ERROR(driver_.CopyToDevice(
         batch.device,
-        OneRow(begin + taken.encoded_at, memory_ + taken.window_at,
+        OneRow(batch.begin + taken.encoded_at, memory_ + taken.window_at,
                taken.encoded_bytes),
         stream));
   }
   DevicePlanesMemory memory;
-  memory.encoded = begin;
+  memory.encoded = batch.begin;
   memory.encoded_bytes = batch.encoded_bytes;
-  memory.work = work;
-  memory.elements = begin + batch.elements_begin();
+  memory.work = batch.work();
+  memory.elements = batch.elements();
   memory.elements_bytes = batch.elements_bytes;
-  HF_RETURN_IF_ERROR(batch.kernels->DecodePlanes(plan, memory, stream));
+  HF_RETURN_IF_ERROR(decoding_.KernelsOf(batch.device)
+                         ->DecodePlanes(batch.plan, memory, stream));
+  const uint64_t results_at = batch.plan.results_at();
   return driver_.CopyToHost(
       batch.device,
-      OneRow(work + plan.results_at(), host + plan.results_at(),
-             plan.result_count() * sizeof(uint32_t)),
+      OneRow(batch.work() + results_at, host + results_at,
+             batch.plan.result_count() * sizeof(uint32_t)),
       stream);
 }
 
 Status WindowDecoder::QueueElements(PinnedRing::Slot& slot) const {
-  for (const Batch& batch : batches_) {
-    for (const Taken& taken : batch.taken) {
+  for (const auto& batch : batches_) {
+    for (const Taken& taken : batch->taken) {
       const LoadTargets::Target& target = FirstTarget(taken.piece);
       const WantedPart& part = PartOf(taken.piece);
-      const DeviceAddress elements =
-          batch.memory->address() + batch.elements_begin() + taken.elements_at;
+      const DeviceAddress elements = batch->elements() + taken.elements_at;
       const ConstArrayView from{
           part.dtype, reinterpret_cast<const char*>(elements), taken.box.shape,
           ContiguousStrides(taken.box.shape, DTypeBytes(part.dtype))};
@@ -247,13 +266,13 @@ Status WindowDecoder::QueueElements(PinnedRing::Slot& slot) const {
 }
 
 bool WindowDecoder::AreDecoded() const {
-  return std::ranges::all_of(batches_, [&](const Batch& batch) {
-    if (batch.taken.empty()) return true;
+  return std::ranges::all_of(batches_, [&](const auto& batch) {
+    const DevicePlanesPlan& plan = batch->plan;
     const auto* const words = reinterpret_cast<const uint32_t*>(
-        memory_ + batch.host_at + batch.plan->results_at());
-    const std::span<const uint32_t> results(words, batch.plan->result_count());
-    for (size_t i = 0; i < batch.taken.size(); ++i) {
-      if (!batch.plan->IsDecoded(i, results)) return false;
+        memory_ + batch->host_at + plan.results_at());
+    const std::span<const uint32_t> results(words, plan.result_count());
+    for (size_t i = 0; i < batch->taken.size(); ++i) {
+      if (!plan.IsDecoded(i, results)) return false;
     }
     return true;
   });

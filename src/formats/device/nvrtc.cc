@@ -98,7 +98,13 @@ class Library : public Nvrtc {
     int count = 0;
     HF_RETURN_IF_ERROR(
         Check(calls_.number_count(&count), "nvrtcGetNumSupportedArchs"));
-    std::vector<int> known(static_cast<size_t>(std::max(count, 0)));
+    constexpr int kCountMax = 1000;
+    if (count < 0 || count > kCountMax) {
+      return FailedPreconditionError("NVRTC: the library knows " +
+                                     std::to_string(count) +
+                                     " architectures, want at most 1000");
+    }
+    std::vector<int> known(static_cast<size_t>(count));
     HF_RETURN_IF_ERROR(
         Check(calls_.numbers(known.data()), "nvrtcGetSupportedArchs"));
     int nearest = 0;
@@ -137,7 +143,7 @@ class Library : public Nvrtc {
         calls_.compile(program, std::size(options), options);
     if (compiled != kSuccess) {
       const std::string message = "NVRTC: " + name + " for " + architecture +
-                                  ": " + calls_.error_string(compiled) + "\n" +
+                                  ": " + TextOf(compiled) + "\n" +
                                   LogOf(program);
       return compiled == kDoesNotCompile ? InvalidArgumentError(message)
                                          : FailedPreconditionError(message);
@@ -157,10 +163,15 @@ class Library : public Nvrtc {
     return log.substr(0, log.find('\0'));
   }
 
+  std::string TextOf(NvrtcResult result) const {
+    const char* const text = calls_.error_string(result);
+    return text != nullptr ? text : "error " + std::to_string(result);
+  }
+
   Status Check(NvrtcResult result, std::string_view what) const {
     if (result == kSuccess) return Status();
     return FailedPreconditionError("NVRTC: " + std::string(what) + ": " +
-                                   calls_.error_string(result));
+                                   TextOf(result));
   }
 
   const NvrtcCalls calls_;

@@ -82,7 +82,8 @@ std::vector<MemoryGroup> GroupsOf(const std::string& root) {
   std::vector<MemoryGroup> groups;
   const std::string mount = root + "/sys/fs/cgroup";
   std::ifstream lines(root + "/proc/self/cgroup");
-  // A line is "0::/group" of version 2, or "4:memory:/group" of version 1.
+  // A line is "0::/group" of version 2, or "4:cpu,memory:/group" of version
+  // 1.
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
@@ -90,7 +91,7 @@ std::vector<MemoryGroup> GroupsOf(const std::string& root) {
     const std::string kind = line.substr(first + 1, second - first - 1);
     const std::string group = line.substr(second + 1);
     if (kind.empty()) AddGroups(mount, group, kVersion2, groups);
-    if (kind == "memory") {
+    if (("," + kind + ",").find(",memory,") != std::string::npos) {
       AddGroups(mount + "/memory", group, kVersion1, groups);
     }
   }

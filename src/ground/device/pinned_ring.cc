@@ -72,21 +72,24 @@ bool PinnedBudget::HasRoom(uint64_t byte_count) const {
   return byte_count_ + byte_count <= byte_count_max_;
 }
 
-uint64_t PinnedBudget::SpareBytesOfOthers(const PinnedRing* ring) const {
+uint64_t PinnedBudget::SpareBytesOfOthers(const PinnedRing* ring,
+                                          Owners& released) const {
   uint64_t byte_count = 0;
   for (PinnedRing* const other : rings_) {
-    if (other != ring) byte_count += other->SpareBytes();
+    if (other != ring) byte_count += other->SpareBytes(released);
   }
   return byte_count;
 }
 
 bool PinnedBudget::Take(PinnedRing* ring, bool is_first) {
   const uint64_t wanted = ring->slot_bytes();
+  Owners released;
   const std::lock_guard lock(mutex_);
   // Others do not lose slots for a slot that then does not fit.
   const bool may_fit =
       HasRoom(wanted) ||
-      byte_count_ - SpareBytesOfOthers(ring) + wanted <= byte_count_max_;
+      byte_count_ - SpareBytesOfOthers(ring, released) + wanted <=
+          byte_count_max_;
   if (!may_fit && !is_first) return false;
   for (PinnedRing* const other : rings_) {
     while (!HasRoom(wanted) && other != ring && other->DestroySpare()) {
@@ -119,7 +122,8 @@ PinnedRing::PinnedRing(DeviceDriver& driver, int device,
 
 PinnedRing::~PinnedRing() {
   budget_->Remove(this);
-  (void)ReclaimBusy();
+  Owners released;
+  (void)ReclaimBusy(released);
   for (const auto& memory : spare_) {
     Destroy(*memory);
     budget_->GiveBack(options_.slot_bytes);
@@ -127,9 +131,9 @@ PinnedRing::~PinnedRing() {
   for (auto& memory : busy_) KeepForever(std::move(memory));
 }
 
-uint64_t PinnedRing::SpareBytes() {
+uint64_t PinnedRing::SpareBytes(Owners& released) {
   const std::lock_guard lock(mutex_);
-  (void)ReclaimBusy();
+  (void)ReclaimBusy(released);
   return spare_.size() * options_.slot_bytes;
 }
 
@@ -198,11 +202,12 @@ Result<std::unique_ptr<PinnedRing::Slot::Memory>> PinnedRing::AllocateSlot(
 Result<PinnedRing::Slot> PinnedRing::Take() {
   const Clock::time_point began = Clock::now();
   bool was_refused = false;  // by the system, without any other slot
+  Owners released;
   std::unique_lock lock(mutex_);
   for (;;) {
     bool is_refused = false;  // by the budget
     Status reclaimed;
-    if (spare_.empty()) reclaimed = ReclaimBusy();
+    if (spare_.empty()) reclaimed = ReclaimBusy(released);
     if (!spare_.empty()) {
       Slot slot(this, std::move(spare_.back()));
       spare_.pop_back();
@@ -246,7 +251,7 @@ Result<PinnedRing::Slot> PinnedRing::Take() {
   }
 }
 
-Result<bool> PinnedRing::HaveEnded(Slot::Memory& memory) {
+Result<bool> PinnedRing::HaveEnded(Slot::Memory& memory, Owners& released) {
   for (Slot::Track& track : memory.tracks) {
     if (!track.is_pending) continue;
     HF_ASSIGN_OR_RETURN(const bool has_passed,
@@ -254,14 +259,15 @@ Result<bool> PinnedRing::HaveEnded(Slot::Memory& memory) {
     if (!has_passed) return false;
     track.is_pending = false;
   }
+  for (auto& owner : memory.owners) released.push_back(std::move(owner));
   memory.owners.clear();
   return true;
 }
 
-Status PinnedRing::ReclaimBusy() {
+Status PinnedRing::ReclaimBusy(Owners& released) {
   Status failure;
   for (size_t i = 0; i < busy_.size();) {
-    const auto have_ended = HaveEnded(*busy_[i]);
+    const auto have_ended = HaveEnded(*busy_[i], released);
     if (!have_ended.ok()) failure = have_ended.status();
     if (!have_ended.ok() || !*have_ended) {
       ++i;

@@ -10,11 +10,11 @@
 // slower, and stderr says so once.
 //
 // Thread-safety: any thread. A budget's mutex is locked before those of its
-// rings. Neither is held while the system is asked for memory; then only a third
-// mutex is. Ownership: owns its slots; shares the budget;
-// borrows the driver.
-// Units: bytes. Errors: those of DeviceDriver; DeadlineExceeded (a copy did not
-// end in time, because the work that the program queued before it does not).
+// rings. Neither is held while the system is asked for memory; then only a
+// third mutex is. Ownership: owns its slots; shares the budget; borrows the
+// driver. Units: bytes. Errors: those of DeviceDriver; DeadlineExceeded (a copy
+// did not end in time, because the work that the program queued before it does
+// not).
 #pragma once
 
 #include <atomic>
@@ -42,6 +42,11 @@ struct PinnedRingOptions {
 
 class PinnedRing;
 
+// Owners of memory whose work has ended. They are released without a mutex,
+// since they may wait for other threads: Python's wait for the interpreter, and
+// the thread that has it may wait for a mutex.
+using Owners = std::vector<std::shared_ptr<const void>>;
+
 // The bound of the memory that several rings have together. Each may have one
 // slot in any case, so that none waits for another that keeps its own.
 // Thread-safety: any thread. Units: bytes.
@@ -67,7 +72,7 @@ class PinnedBudget {
   void GiveBack(uint64_t byte_count);
   // These are called with the mutex held.
   bool HasRoom(uint64_t byte_count) const;
-  uint64_t SpareBytesOfOthers(const PinnedRing* ring) const;
+  uint64_t SpareBytesOfOthers(const PinnedRing* ring, Owners& released) const;
 
   const uint64_t byte_count_max_;
   std::mutex mutex_;
@@ -153,7 +158,7 @@ class PinnedRing {
   Result<std::unique_ptr<Slot::Memory>> MakeSlot(bool is_first,
                                                  bool may_be_ordinary);
   Result<std::unique_ptr<Slot::Memory>> AllocateSlot(bool may_be_ordinary);
-  uint64_t SpareBytes();
+  uint64_t SpareBytes(Owners& released);
   // Destroys a spare slot, for another ring; returns whether there was one.
   bool DestroySpare();
   void Destroy(Slot::Memory& memory);
@@ -165,8 +170,8 @@ class PinnedRing {
   static void KeepForever(std::unique_ptr<Slot::Memory> memory);
   // Moves the busy slots whose copies have ended to the spare ones; returns the
   // device's error if it cannot say. Called with the mutex held.
-  Status ReclaimBusy();
-  Result<bool> HaveEnded(Slot::Memory& memory);
+  Status ReclaimBusy(Owners& released);
+  Result<bool> HaveEnded(Slot::Memory& memory, Owners& released);
   Status LateError(int device) const;
 
   DeviceDriver& driver_;
