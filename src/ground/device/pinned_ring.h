@@ -10,9 +10,8 @@
 // slower, and stderr says so once.
 //
 // Thread-safety: any thread. A budget's mutex is locked before those of its
-// rings. Neither is held while the system is asked for memory; the mutex that
-// then is, is locked alone. Ownership: owns its slots; shares the budget;
-// borrows the driver.
+// rings; pinning_ is locked without any of them. Ownership: owns its slots;
+// shares the budget; borrows the driver.
 // Units: bytes. Errors: those of DeviceDriver; DeadlineExceeded (a copy did not
 // end in time, because the work that the program queued before it does not).
 #pragma once
