@@ -30,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "accelerator"))
 
 from children import Child, ChildFailed, serve, write_json
+from files import files_in, remove, stored_bytes, sync
 
 BYTES = 8 * 10**9
 LARGE_BYTES = 30 * 10**9
@@ -88,17 +89,6 @@ def jax_tree(byte_count, device):
         key = jax.random.key(i)
         tree[name] = jax.random.normal(key, shape, "bfloat16") * 0.02
     return jax.block_until_ready(tree)
-
-
-def sync(path):
-    """Waits until a file or folder is on its disk."""
-    names = [path, path.parent]
-    if path.is_dir():
-        names += path.rglob("*")
-    for name in names:
-        handle = os.open(name, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
 
 
 def holdfast_saves(**options):
@@ -411,28 +401,12 @@ def compare(tree, byte_count, arrays, device):
             raise ValueError(f"{name} is not what was saved")
 
 
-def files_in(path):
-    return [path] if path.is_file() else [
-        each for each in path.rglob("*") if each.is_file()]
-
-
 def forget(path):
     """Removes files from the page cache; they must have been synced."""
     for name in files_in(path):
         handle = os.open(name, os.O_RDONLY)
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(handle)
-
-
-def stored_bytes(path):
-    return sum(each.stat().st_size for each in files_in(path))
-
-
-def remove(path):
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def limits(request, device):

@@ -40,6 +40,7 @@ import numpy as np
 import peers
 import runs
 import trees
+from files import remove
 
 PIECE_BYTES = 8 << 20
 LEAF_BYTES_MIN = 64 << 10  # smaller leaves are compared as one
@@ -226,7 +227,7 @@ def leaf_sizes(arrays, scratch):
     for mode in MODES:
         holdfast.save(scratch / mode, arrays, compression=mode, overwrite=True)
         sizes[mode] = saved_sizes(scratch / mode)
-    peers.remove(scratch / "orbax")
+    remove(scratch / "orbax")
     ocp.PyTreeCheckpointer().save(scratch / "orbax", arrays)
     sizes["Orbax"] = saved_sizes(scratch / "orbax")
     return {name: {"dtype": array.dtype.name, "raw": array.nbytes, "limit": round(limit_bytes(array)),

@@ -16,12 +16,13 @@ import argparse
 import multiprocessing
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from files import remove
 
 MIB = 1 << 20
 
@@ -53,13 +54,6 @@ def make_source(path, mib):
         for i in range(16)
     }
     holdfast.save(path, tree, compression=None)
-
-
-def remove(path):
-    if path.is_dir():
-        shutil.rmtree(path)
-    elif path.exists():
-        path.unlink()
 
 
 def main():

@@ -24,6 +24,7 @@ import time
 import peers
 import runs
 import trees
+from files import stored_bytes
 
 MODES = ("planes", "zstd", "fast", "none")
 
@@ -166,7 +167,7 @@ def main():
                  "command": f"python3 bench/fresh_loads.py --tree {args.tree} "
                             f"--scale {args.scale} --rounds {args.rounds}"}
         del tree
-        sizes = {whose: peers.stored_bytes(path)
+        sizes = {whose: stored_bytes(path)
                  for whose, path in files.items()}
         samples = measure(files, args.rounds)
     text = markdown(facts, samples, sizes)

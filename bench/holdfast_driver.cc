@@ -67,9 +67,9 @@ Status SetOption(const std::string& option, holdfast::SaveOptions& options) {
     }
     options.compression = *compression;
   } else if (name == "chunk") {
-    options.chunk_bytes_target = std::stoull(value);
+    options.chunk_bytes = std::stoull(value);
   } else if (name == "threads") {
-    options.run.thread_count = std::stoi(value);
+    options.run.threads = std::stoi(value);
   } else {
     return InvalidArgumentError("unknown option " + option);
   }

@@ -47,7 +47,7 @@ struct Case {
   bool use_ocdbt = true;
   Compression compression = Compression::kZstd;
   bool is_cast = false;
-  uint64_t chunk_bytes_target = 0;  // 0: one chunk
+  uint64_t chunk_bytes = 0;  // 0: one chunk
 };
 
 Array MakeValues(int64_t byte_count) {
@@ -94,8 +94,8 @@ bool Save(const std::string& path, int64_t value_bytes, int64_t budget_bytes,
   options.zarr_format = c.zarr_format;
   options.use_ocdbt = c.use_ocdbt;
   options.compression = c.compression;
-  options.chunk_bytes_target = c.chunk_bytes_target;
-  options.run.in_flight_bytes_max = budget_bytes;
+  options.chunk_bytes = c.chunk_bytes;
+  options.run.memory_bytes = budget_bytes;
   if (c.is_cast) options.save_args["w"].dtype = DType::kFloat64;
   const Tree tree = Tree::Dict({{"w", Tree(MakeValues(value_bytes))}});
   return Report(holdfast::Save(path, tree, options).status());
@@ -104,7 +104,7 @@ bool Save(const std::string& path, int64_t value_bytes, int64_t budget_bytes,
 bool Load(const std::string& path, int64_t value_bytes, int64_t budget_bytes,
           const Case& c) {
   holdfast::RunOptions run;
-  run.in_flight_bytes_max = budget_bytes;
+  run.memory_bytes = budget_bytes;
   if (!c.is_cast) {
     holdfast::LoadOptions options;
     options.run = run;

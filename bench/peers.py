@@ -28,7 +28,6 @@ import importlib.util
 import mmap
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
@@ -42,6 +41,7 @@ import numpy as np
 
 import runs
 import trees
+from files import remove, stored_bytes, sync
 
 OPERATIONS = ("save", "restore", "list", "slice")
 RAW_PIECE_BYTES = 16 << 20
@@ -61,17 +61,6 @@ def timed(function):
     start = time.perf_counter()
     result = function()
     return time.perf_counter() - start, result
-
-
-def sync_files(path):
-    """Makes every file and directory below `path` durable."""
-    paths = [path, path.parent]
-    if path.is_dir():
-        paths += path.rglob("*")
-    for each in paths:
-        descriptor = os.open(each, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
 
 
 class Peer:
@@ -375,7 +364,7 @@ class Safetensors(Peer):
 
     def save(self, path):
         self.safetensors.numpy.save_file(self.tree, path)
-        sync_files(path)
+        sync(path)
 
     def restore(self, path):
         return self.safetensors.numpy.load_file(path)
@@ -413,7 +402,7 @@ class ZarrPython(Peer):
                               array.nbytes))
             group.create_array(name, shape=array.shape, dtype=array.dtype,
                                chunks=(rows, *array.shape[1:]))[...] = array
-        sync_files(path)
+        sync(path)
 
     def restore(self, path):
         group = self.zarr.open_group(path, mode="r")
@@ -528,20 +517,6 @@ def make_peers(args):
         except NotInstalled as error:
             missing.append((name, str(error)))
     return peers, missing
-
-
-def stored_bytes(path):
-    if path.is_file():
-        return path.stat().st_size
-    return sum(each.stat().st_size for each in path.rglob("*")
-               if each.is_file())
-
-
-def remove(path):
-    if path.is_dir():
-        shutil.rmtree(path)
-    elif path.exists():
-        path.unlink()
 
 
 class Run:

@@ -23,6 +23,7 @@ import tempfile
 import peers
 import runs
 import trees
+from files import remove, stored_bytes
 
 MODES = ("none", "planes", "zstd", "fast")
 REFERENCE = "holdfast none"
@@ -58,8 +59,8 @@ def measure(savers, scratch, rounds):
     path = scratch / "saved"
     for counts, saver in runs.in_turns(savers, rounds):
         took, _ = peers.timed(lambda: saver.save(path))
-        sizes[saver.name] = peers.stored_bytes(path)
-        peers.remove(path)
+        sizes[saver.name] = stored_bytes(path)
+        remove(path)
         if counts:
             seconds[saver.name].append(took)
     return seconds, sizes

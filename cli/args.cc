@@ -14,8 +14,8 @@ OpenOptions OpenOptionsOf(const Args& args) {
 
 RunOptions RunOptionsOf(const Args& args, const Env& env) {
   RunOptions run;
-  run.thread_count = args.thread_count;
-  run.in_flight_bytes_max = args.ram_bytes_max;
+  run.threads = args.threads;
+  run.memory_bytes = args.ram_bytes_max;
   run.cancel = env.cancel;
   return run;
 }

@@ -92,7 +92,7 @@ struct Args {
   bool verify = true;
   bool use_sidecar = true;
   MissingChunks missing_chunks = MissingChunks::kAsRecorded;
-  int thread_count = 0;
+  int threads = 0;
   uint64_t ram_bytes_max = uint64_t{256} << 20;
   When mpi = When::kAuto;
   double timeout_seconds = 600;

@@ -21,8 +21,8 @@ class LeafDigester {
 
   void Run() {
     const size_t cpu_count = std::max(1u, std::thread::hardware_concurrency());
-    const size_t wanted = options_.thread_count > 0
-                              ? static_cast<size_t>(options_.thread_count)
+    const size_t wanted = options_.threads > 0
+                              ? static_cast<size_t>(options_.threads)
                               : cpu_count;
     std::vector<std::jthread> threads;
     try {

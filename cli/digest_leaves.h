@@ -18,7 +18,7 @@
 namespace holdfast::cli {
 
 struct DigestOptions {
-  int thread_count = 0;  // 0: one per available CPU
+  int threads = 0;  // 0: one per available CPU
   // Limits the memory of the leaves in progress at a time. A leaf that is
   // larger is processed by itself.
   uint64_t ram_bytes_max = uint64_t{256} << 20;

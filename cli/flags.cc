@@ -90,7 +90,7 @@ Status ApplyStep(std::string_view value, Args* args) {
 Status ApplyThreads(std::string_view value, Args* args) {
   const auto count = ParseInt(value, 0, 1024);
   if (!count) return BadValue("threads", value, "a number from 0 to 1024");
-  args->thread_count = static_cast<int>(*count);
+  args->threads = static_cast<int>(*count);
   return Status();
 }
 
@@ -780,8 +780,7 @@ constexpr Flag kFlags[] = {
      kGoodput, "1T", Completion::kNothing, "",
      ApplyModelBytes<&GoodputModel::state_bytes>},
     {"step-time", 0, "TIME", "Duration of one training step", kGoodput, "10s",
-     Completion::kNothing, "",
-     ApplyModelSeconds<&GoodputModel::step_seconds>},
+     Completion::kNothing, "", ApplyModelSeconds<&GoodputModel::step_seconds>},
     {"blocking-time", 0, "TIME", "How long a save stops training", kGoodput,
      "1s", Completion::kNothing, "",
      ApplyModelSeconds<&GoodputModel::blocking_seconds>},
@@ -792,8 +791,8 @@ constexpr Flag kFlags[] = {
      kGoodput, "5G", Completion::kNothing, "",
      ApplyModelBytes<&GoodputModel::peer_bytes_per_second>},
     {"shared-rate", 0, "SIZE",
-     "Bytes a second that the shared tier reads and writes", kGoodput,
-     "20G", Completion::kNothing, "",
+     "Bytes a second that the shared tier reads and writes", kGoodput, "20G",
+     Completion::kNothing, "",
      ApplyModelBytes<&GoodputModel::shared_bytes_per_second>},
     {"recovery-time", 0, "TIME",
      "Time from a failure until all processes run again", kGoodput, "5m",

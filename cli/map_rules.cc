@@ -73,7 +73,7 @@ ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
   options.zarr_format = args.zarr_format;
   options.use_ocdbt = args.use_ocdbt;
   options.compression = args.compression;
-  options.chunk_bytes_target = args.chunk_bytes;
+  options.chunk_bytes = args.chunk_bytes;
   if (args.is_also_safetensors)
     options.also = AlsoSafetensors(args.shard_bytes);
   options.overwrite = args.overwrite;

@@ -23,7 +23,7 @@ std::vector<Result<std::string>> Digests(const Checkpoint& checkpoint,
   LeafTotals totals;
   for (const size_t i : selected) totals.Add(checkpoint.leaves()[i]);
   DigestOptions options;
-  options.thread_count = args.thread_count;
+  options.threads = args.threads;
   options.ram_bytes_max = args.ram_bytes_max;
   options.cancel = env.cancel;
   if (!UseProgress(args, env)) {

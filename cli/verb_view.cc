@@ -78,7 +78,7 @@ int RunView(const Args& args, Env& env) {
   options.checksums = args.checksums;
   options.must_refer = args.must_refer;
   options.compression = args.compression;
-  options.chunk_bytes_target = args.chunk_bytes;
+  options.chunk_bytes = args.chunk_bytes;
   options.overwrite = args.overwrite;
   const JobProgress progress(args, env, {.label = "view"}, options.run);
   const auto result = View(args.operands[0], args.operands[1], options);

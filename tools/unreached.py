@@ -22,12 +22,6 @@ FOLDERS = ("src", "cli", "python/src", "mpi", "include", "examples")
 PUBLIC = ROOT / "include"
 # Names that only tests use, and a symbol that is found by its name at run time.
 KNOWN = {
-    # Planes that devices decode, for loads (doc/accelerators.md).
-    "DecodePlanes",
-    "IsDecoded",
-    "Space",
-    "WriteTables",
-    "work_bytes",
     "ExtendCrc32cSlow",  # the slow version that the fast one is compared with
     "Register",  # registers buckets in memory under their own schemes
     "SetLeaseSleepForTest",

@@ -222,6 +222,9 @@ class Checkpoint {
   const std::vector<LeafInfo>& leaves() const { return infos_; }
   // Returns the leaf's index in leaves(). NotFound lists similar names.
   Result<size_t> Find(std::string_view name) const;
+  // Returns ok if each name selects a leaf, as in LoadOptions::names; otherwise
+  // the NotFound of Load.
+  Status CheckNames(const std::vector<std::string>& names) const;
 
   // Reads a complete array or scalar. OutOfRange for an index outside leaves(),
   // NotFound for an unknown name, InvalidArgument for any other kind of leaf.

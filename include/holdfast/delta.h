@@ -56,7 +56,7 @@ struct DeltaResult {
 //
 // Errors: Unimplemented for a group of several processes. InvalidArgument for a
 // base that depends on the step to be replaced, and for options that a delta
-// cannot honor: `also`, `fingerprints`, a `compression` or `chunk_bytes_target`
+// cannot honor: `also`, `fingerprints`, a `compression` or `chunk_bytes`
 // other than the default, formats other than kOrbax. FailedPrecondition if the
 // base changes during the save.
 Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
@@ -70,7 +70,7 @@ Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
 // cannot be read or changes during the save; `why_whole` then gives the reason.
 // So a run continues despite damage.
 //
-// `fingerprints`, `compression` and `chunk_bytes_target` apply only to full
+// `fingerprints`, `compression` and `chunk_bytes` apply only to full
 // steps; deltas ignore them. Everything else is as in SaveDelta.
 // InvalidArgument if anchor_every is 0.
 Result<DeltaResult> SaveInChain(const std::string& path, const Tree& tree,

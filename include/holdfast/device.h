@@ -90,9 +90,9 @@ struct DeviceReadRequest {
 // difference is DataLoss, with the device if that found it.
 //
 // Takes page-locked memory of at most 1 GiB, a tenth of the host's memory, and
-// run.in_flight_bytes_max (but at least 1 MiB); small loads take little. It is
+// run.memory_bytes (but at least 1 MiB); small loads take little. It is
 // kept for later loads. A chunk that is larger than a buffer is held in
-// ordinary memory, together with others as far as run.in_flight_bytes_max
+// ordinary memory, together with others as far as run.memory_bytes
 // allows.
 Result<Stats> ReadIntoDevices(const Checkpoint& checkpoint,
                               const std::vector<DeviceReadRequest>& requests,

@@ -38,20 +38,27 @@ struct Stats {
   uint64_t decoded_bytes = 0;  // decoded bytes of the tensors
   uint64_t stored_bytes = 0;   // bytes read or written for them
   uint64_t chunk_count = 0;
-  uint64_t in_flight_bytes_peak = 0;
+  uint64_t memory_bytes_peak = 0;
   // Bytes of arrays that were mapped instead of read (LoadOptions::map); none
   // of the counts above include them.
   uint64_t mapped_bytes = 0;
   // Arrays whose fingerprint was checked against the memory they were read into
   // (OpenOptions::fingerprints).
   uint64_t fingerprint_count = 0;
+  // The part of decoded_bytes that devices decoded (ReadIntoDevices).
+  uint64_t device_decoded_bytes = 0;
+
+  // Adds another part of the same call. Every member adds, but of the peaks the
+  // higher one stays. The seconds of parts beside each other add too, so a call
+  // that ran such parts sets its own.
+  void Add(const Stats& part);
 };
 
 // Threads, memory, progress and cancellation of a call. The defaults suit a
 // machine that runs nothing else.
 struct RunOptions {
   // Threads that encode, decode, read and write. 0: one per available CPU.
-  int thread_count = 0;
+  int threads = 0;
   // Limit on the chunk bytes held between memory and disk. 0: no limit. If the
   // limit is too small, threads stay idle.
   //
@@ -60,7 +67,7 @@ struct RunOptions {
   // shape on disk is the same. Blosc (Compression::kPlanes, kFast) and codecs
   // that holdfast can only read need the complete chunk: a chunk larger than
   // the limit is then processed while no other chunk is held.
-  uint64_t in_flight_bytes_max = uint64_t{256} << 20;
+  uint64_t memory_bytes = uint64_t{256} << 20;
   ProgressFn progress;  // may be empty
   // Checked once per chunk. When it becomes true, the call returns Cancelled
   // and leaves nothing half-committed. Borrowed.
@@ -109,7 +116,7 @@ struct SaveArgs {
   // Elements are cast to this dtype, as TensorStore casts. Absent: no cast.
   std::optional<DType> dtype;
   // The most bytes per chunk; chunk shapes follow Orbax's greedy rule. Absent:
-  // SaveOptions::chunk_bytes_target applies.
+  // SaveOptions::chunk_bytes applies.
   std::optional<int64_t> chunk_byte_size;
   // Axes along which chunks have extent 1.
   std::vector<int64_t> shard_axes;
@@ -174,7 +181,7 @@ struct SaveOptions {
   std::optional<uint32_t> directory_mode;
   // Arrays with more bytes than this are stored in several chunks, cut along
   // the leading axes at divisors. 0: one chunk per array, as Orbax does.
-  uint64_t chunk_bytes_target = uint64_t{8} << 20;
+  uint64_t chunk_bytes = uint64_t{8} << 20;
   // Data files are closed at this size. 0: no limit. Negative: refused.
   int64_t ocdbt_target_data_file_bytes = int64_t{1} << 31;
   // JSON objects, or empty. `custom_metadata` is written to

@@ -46,7 +46,7 @@ struct TogetherRequest {
 };
 
 struct ReadTogetherOptions {
-  // thread_count 0: this rank's share of the host's CPUs.
+  // threads 0: this rank's share of the host's CPUs.
   RunOptions run;
   // If 0, every host reads what it needs from the store. Otherwise a box that
   // several hosts need is read by one of them and sent to the others through

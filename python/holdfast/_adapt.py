@@ -123,9 +123,7 @@ class _Adapter:
             if is_read and self.snapshots is not None:
                 tensor, is_constant = self.snapshots.of_tensor(tensor, name)
             return _device_arrays.of_tensor(tensor, name), is_constant
-        # A tensor from another device is already a copy.
-        is_copy = tensor.device.type != "cpu"
-        return _torch_arrays.as_numpy(tensor, name), is_copy
+        return _torch_arrays.on_host(tensor, name)
 
     def _of_jax(self, value: Any, path: tuple[Any, ...]) -> Any:
         with importing:

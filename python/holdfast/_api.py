@@ -240,7 +240,7 @@ def save(
         "compression": compression,
         "overwrite": overwrite,
         "custom_metadata": _json_object(custom_metadata),
-        "chunk_bytes_target": byte_count("chunk_bytes", chunk_bytes),
+        "chunk_bytes": byte_count("chunk_bytes", chunk_bytes),
         "ocdbt_target_data_file_bytes": (
             _files.data_file_bytes(path)
             if data_file_bytes is None
@@ -470,19 +470,21 @@ def load(
         notes.extend(checkpoint.notes)
         return checkpoint
 
+    on_device = None
     if device is not None:
         on_device = _device_load.device_of(arrays, device)
         names = names or None
-        first = opened()
-        target = _device_load.target_of(first, names, on_device)
-        # The read opens the same step again, even if there is a newer one.
-        source, step = first.path, None
-        notes.clear()
+
+    def target_of(checkpoint: _engine.Checkpoint) -> Any:
+        if on_device is None:
+            return target
+        return _device_load.target_of(checkpoint, names, on_device)
+
     with (
         call or contextlib.nullcontext(),
         reporting(progress, "load") as progress_fn,
     ):
-        if target is None:
+        if target is None and on_device is None:
             convert = _array_kinds.converter(arrays)
             tree, stats, notes = _engine.load(
                 source,
@@ -502,7 +504,7 @@ def load(
         else:
             tree, stats = _target.restore(
                 opened,
-                target,
+                target_of,
                 strict=strict,
                 keys=names,
                 call=call,

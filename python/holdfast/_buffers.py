@@ -96,8 +96,8 @@ def read(
     """Fills all buffers; with `group`, for all its ranks together, and then
     there are no DeviceBuffers.
 
-    `options` are the engine's `read_into` options thread_count,
-    in_flight_bytes_max and progress. Raises the errors of `read_into`.
+    `options` are the engine's `read_into` options threads,
+    memory_bytes and progress. Raises the errors of `read_into`.
     """
     if group is None:
         return checkpoint.read_into(

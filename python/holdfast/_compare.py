@@ -212,7 +212,7 @@ def merge(
             zarr_format=zarr_format,
             use_ocdbt=ocdbt,
             compression=compression,
-            chunk_bytes_target=chunk_bytes,
+            chunk_bytes=chunk_bytes,
             overwrite=overwrite,
             check=check,
             sync=durable,

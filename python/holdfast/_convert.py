@@ -198,7 +198,7 @@ def convert(
             zarr_format=zarr_format,
             use_ocdbt=ocdbt,
             compression=compression,
-            chunk_bytes_target=chunk_bytes,
+            chunk_bytes=chunk_bytes,
             shard_bytes_max=shard_bytes,
             also=also,
             overwrite=overwrite,

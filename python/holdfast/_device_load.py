@@ -67,11 +67,7 @@ def target_of(
 
     Raises NotFoundError for a key that selects no leaf.
     """
-    for key in keys or ():
-        if not any(
-            _target.selected(info.name, [key]) for info in checkpoint.leaves
-        ):
-            raise errors.NotFoundError(f"{checkpoint.path}: no leaf {key!r}")
+    checkpoint.check_names(keys or ())
     an_object = None
     if on_device.library == "torch":
         an_object = _torch_arrays.an_object()

@@ -270,18 +270,12 @@ def _parts(runs: Sequence[Sequence[Run]]) -> Iterator[Part]:
 ElementsFn = Callable[[Any, str], "tuple[NumpyArray | DeviceArray, bool]"]
 
 
-def _on_host(tensor: Any, name: str) -> tuple[NumpyArray, bool]:
-    # A tensor from another device is already a copy.
-    is_copy = tensor.device.type != "cpu"
-    return _torch_arrays.as_numpy(tensor, name), is_copy
-
-
 def array_leaf(
     tensor: Any,
     name: str = "",
     *,
     every_replica: bool = False,
-    elements_of: ElementsFn = _on_host,
+    elements_of: ElementsFn = _torch_arrays.on_host,
 ) -> _engine.ArrayLeaf:
     """Returns the part of a DTensor that this process saves.
 

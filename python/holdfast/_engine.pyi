@@ -32,9 +32,10 @@ class Stats:
     decoded_bytes: int
     stored_bytes: int
     chunk_count: int
-    in_flight_bytes_peak: int
+    memory_bytes_peak: int
     mapped_bytes: int
     fingerprint_count: int
+    device_decoded_bytes: int
 
     def __init__(self) -> None: ...
 
@@ -234,20 +235,20 @@ class SaveItemOptions(TypedDict, total=False):
     zarr_format: int  # 2; in `save` 0, which means the format's default
     use_ocdbt: bool  # True
     compression: str | None  # "zstd"; in `save` "planes"; also "fast", None
-    chunk_bytes_target: int  # 0 (one chunk per shard); in `save` 8 MiB
+    chunk_bytes: int  # 0 (one chunk per shard); in `save` 8 MiB
     ocdbt_target_data_file_bytes: int  # 2 GiB
     item_custom_metadata: str
     item_documents: str
     save_args: dict[str, tuple[Any, ...]]
     write_digests: bool  # True
     sync: bool  # True
-    thread_count: int
-    in_flight_bytes_max: int  # 256 MiB
+    threads: int
+    memory_bytes: int  # 256 MiB
     progress: ProgressFn | None
     support_rich_types: bool  # False
     adopt_existing: bool  # False; True keeps files that type handlers wrote
     # Orbax's option: whether to compress, or the codec's name. Replaces
-    # `compression` and `chunk_bytes_target`.
+    # `compression` and `chunk_bytes`.
     use_compression: bool | str | None
     fingerprints: bool  # False
 
@@ -493,8 +494,8 @@ def load(
     copy_on_write: bool = False,
     verify_mapped: bool = False,
     fingerprints: bool = False,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[Any, Stats, list[str]]:
     """`holdfast::Load`: returns the tree, stats and notes.
@@ -565,6 +566,9 @@ class Checkpoint:
     # The names in `leaves`; does not build `leaves`.
     @property
     def leaf_names(self) -> list[str]: ...
+    # Raises NotFoundError for a name that selects no leaf, as the module's
+    # `load` does.
+    def check_names(self, names: Sequence[str]) -> None: ...
     @property
     def value_types(self) -> set[tuple[str, bool]]: ...
     # Returns the leaves as tuples (name, key, layout, sharding_json,
@@ -577,8 +581,8 @@ class Checkpoint:
     def load(
         self,
         *,
-        thread_count: int = 0,
-        in_flight_bytes_max: int = 256 << 20,
+        threads: int = 0,
+        memory_bytes: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> Any: ...
     # Reads complete arrays in one pass. A request is (leaf, dtype); None means
@@ -587,8 +591,8 @@ class Checkpoint:
         self,
         requests: Sequence[tuple[int, np.dtype[Any] | None]],
         *,
-        thread_count: int = 0,
-        in_flight_bytes_max: int = 256 << 20,
+        threads: int = 0,
+        memory_bytes: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> list[npt.NDArray[Any]]: ...
     # Returns the tree with each leaf replaced by its index in `leaves`; empty
@@ -628,8 +632,8 @@ class Checkpoint:
             tuple[int, Sequence[int], npt.NDArray[Any] | DeviceArray]
         ],
         *,
-        thread_count: int = 0,
-        in_flight_bytes_max: int = 256 << 20,
+        threads: int = 0,
+        memory_bytes: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> Stats: ...
     # `holdfast::ReadTogether`: returns a new array for each request, which is
@@ -642,8 +646,8 @@ class Checkpoint:
         ],
         group: ProcessGroup,
         *,
-        thread_count: int = 0,
-        in_flight_bytes_max: int = 256 << 20,
+        threads: int = 0,
+        memory_bytes: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> tuple[list[npt.NDArray[Any]], Stats]: ...
     # Returns the lower-case hex sha256 of the leaf's value.
@@ -661,8 +665,8 @@ def verify(
     *,
     step: int | None = None,
     item: str = "",
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[list[Damage], list[Damage], list[str], int, Stats]:
     """`holdfast::Verify`: returns damages, leaves that are not supported,
@@ -690,15 +694,15 @@ def convert(
     zarr_format: int | None = None,
     use_ocdbt: bool | None = None,
     compression: str | None = "zstd",
-    chunk_bytes_target: int = 8 << 20,
+    chunk_bytes: int = 8 << 20,
     shard_bytes_max: int = 0,
     also: str | None = None,
     overwrite: bool = False,
     restart: bool = False,
     check: bool = True,
     sync: bool = True,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
     """`holdfast::Convert`: returns its counts, and its report as JSON."""
@@ -712,13 +716,13 @@ def materialize(
     zarr_format: int | None = None,
     use_ocdbt: bool | None = None,
     compression: str | None = "zstd",
-    chunk_bytes_target: int = 8 << 20,
+    chunk_bytes: int = 8 << 20,
     overwrite: bool = False,
     restart: bool = False,
     check: bool = True,
     sync: bool = True,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
     """`holdfast::Materialize`: returns its counts, and its report as JSON."""
@@ -745,11 +749,11 @@ def view(
     checksums: bool = False,
     must_refer: bool = False,
     compression: str | None = "zstd",
-    chunk_bytes_target: int = 8 << 20,
+    chunk_bytes: int = 8 << 20,
     overwrite: bool = False,
     sync: bool = True,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
     """`holdfast::View`: returns its counts, and its report as JSON."""
@@ -782,7 +786,7 @@ def scan_steps(
     allow_legacy_atomic_rename: bool = False,
     include_uncommitted: bool = False,
     read_metadata: bool = True,
-    thread_count: int = 0,
+    threads: int = 0,
 ) -> list[tuple[int, str, bool, int, str | None]]:
     """`holdfast::ScanSteps`: returns the steps in `root`, in ascending order.
 
@@ -1270,7 +1274,7 @@ def megatron_write_shards(
     directory: str,
     sync: bool,
     scalars: bool,
-    thread_count: int,
+    threads: int,
 ) -> Stats:
     """Writes the main replicas' elements. Raises MegatronError."""
 
@@ -1288,7 +1292,7 @@ def megatron_load(
     directory: str,
     mode: str,
     pad_replicate: bool,
-    thread_count: int,
+    threads: int,
 ) -> list[tuple[str, npt.NDArray[Any], list[str]]]:
     """Returns for each row the stored dtype, the elements, and the missing
     chunk files.
@@ -1359,8 +1363,8 @@ def diff(
     drop: Sequence[str] = ...,
     step_a: int | None = None,
     step_b: int | None = None,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[list[dict[str, Any]], list[int], Stats]:
     """`holdfast::Diff`: returns a row for each leaf, the indices of the worst
@@ -1370,8 +1374,8 @@ def stats(
     path: str,
     *,
     step: int | None = None,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[list[dict[str, Any]], float, float, Stats]:
     """`holdfast::ComputeStats`: returns a row for each tensor, the l2 norm and
@@ -1386,8 +1390,8 @@ def report(
     against: str | None = None,
     cache: str | None = None,
     moved: bool = False,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[str, int, int, int, int, str]:
     """`holdfast::MakeReport`: returns the page, the numbers of leaves, of
@@ -1404,8 +1408,8 @@ def read_step_log(
     moved: bool = False,
     moved_count: int = 3,
     cache: str | None = None,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> tuple[
     list[
@@ -1429,8 +1433,8 @@ def bisect(
     *,
     good: int | None = None,
     bad: int | None = None,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
 ) -> tuple[
     tuple[int, str, str] | None,
     list[tuple[int, str, str]],
@@ -1458,12 +1462,12 @@ def merge(
     zarr_format: int | None = None,
     use_ocdbt: bool | None = None,
     compression: str | None = "zstd",
-    chunk_bytes_target: int = 8 << 20,
+    chunk_bytes: int = 8 << 20,
     overwrite: bool = False,
     check: bool = True,
     sync: bool = True,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
     """`holdfast::Merge`; a source is (path, prefix)."""
@@ -1475,8 +1479,8 @@ def rescue(
     fill: str = "",
     compression: str | None = "zstd",
     sync: bool = True,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
     """`holdfast::Rescue`. The result's "lost" is a list of (leaf, file, offset,
@@ -1491,8 +1495,8 @@ class Follower:
         root: str,
         arrays: Sequence[tuple[str, npt.NDArray[Any]]],
         *,
-        thread_count: int = 0,
-        in_flight_bytes_max: int = 256 << 20,
+        threads: int = 0,
+        memory_bytes: int = 256 << 20,
     ) -> None: ...
     # Returns step, path, delta_count, read_bytes and the names of the arrays
     # that changed.
@@ -1503,8 +1507,8 @@ class Follower:
 def read_patches(
     path: str,
     *,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
+    threads: int = 0,
+    memory_bytes: int = 256 << 20,
     progress: ProgressFn | None = None,
 ) -> list[
     tuple[str, tuple[int, ...], npt.NDArray[Any], npt.NDArray[Any]]
@@ -1570,7 +1574,7 @@ class TieredManagerOptions:
     port: int
     timeout_seconds: float
     answer_seconds_max: float
-    thread_count: int
+    peer_threads: int
     def __init__(self) -> None: ...
     def set_save(
         self,
@@ -1578,12 +1582,12 @@ class TieredManagerOptions:
         zarr_format: int,
         use_ocdbt: bool,
         compression: str | None,
-        chunk_bytes_target: int,
+        chunk_bytes: int,
         ocdbt_target_data_file_bytes: int,
         sync: bool,
         fingerprints: bool,
-        thread_count: int,
-        in_flight_bytes_max: int,
+        threads: int,
+        memory_bytes: int,
     ) -> None: ...
 
 class TierStats:

@@ -24,8 +24,8 @@ def run_options(
     """
     memory = MEMORY_BYTES if memory_bytes is None else memory_bytes
     return {
-        "thread_count": threads or 0,
-        "in_flight_bytes_max": byte_count("memory_bytes", memory),
+        "threads": threads or 0,
+        "memory_bytes": byte_count("memory_bytes", memory),
     }
 
 

@@ -31,7 +31,8 @@ class Stats:
         it returned.
       chunk_count: chunks encoded or decoded.
       fingerprint_count: arrays that a load has checked in memory.
-      buffer_bytes_peak: the most bytes in flight between memory and disk.
+      device_decoded_bytes: of `decoded_bytes`, those that devices decoded.
+      memory_bytes_peak: the most bytes in flight between memory and disk.
       total_seconds: wall time of the call.
       phase_seconds: wall time of the call's phases: "snapshot", "plan",
         "transfer", "sync", "commit".
@@ -43,7 +44,8 @@ class Stats:
     copied_bytes: int = 0
     chunk_count: int = 0
     fingerprint_count: int = 0
-    buffer_bytes_peak: int = 0
+    device_decoded_bytes: int = 0
+    memory_bytes_peak: int = 0
     total_seconds: float = 0.0
     phase_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -55,7 +57,7 @@ class Stats:
         return (
             f"{human_bytes(self.decoded_bytes)} in {self.total_seconds:.3f} s"
             f" ({human_bytes(self.stored_bytes)} stored; {phases};"
-            f" at most {human_bytes(self.buffer_bytes_peak)} of buffers)"
+            f" at most {human_bytes(self.memory_bytes_peak)} of buffers)"
         )
 
 
@@ -96,7 +98,8 @@ def from_engine(
         copied_bytes=copied_bytes,
         chunk_count=stats.chunk_count,
         fingerprint_count=stats.fingerprint_count,
-        buffer_bytes_peak=stats.in_flight_bytes_peak,
+        device_decoded_bytes=stats.device_decoded_bytes,
+        memory_bytes_peak=stats.memory_bytes_peak,
         total_seconds=snapshot_seconds + stats.total_seconds,
         phase_seconds={
             "snapshot": snapshot_seconds,

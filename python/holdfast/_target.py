@@ -259,7 +259,7 @@ def _matched(
 
 def restore(
     open_checkpoint: Callable[[], _engine.Checkpoint],
-    target: Any,
+    target_of: Callable[[_engine.Checkpoint], Any],
     *,
     strict: bool,
     keys: Sequence[str] | None,
@@ -268,15 +268,15 @@ def restore(
 ) -> tuple[Any, _engine.Stats]:
     """Opens, matches, reads and builds; with `call`, on all ranks together.
 
-    `options` are the options thread_count, in_flight_bytes_max and progress of
-    the read.
+    `target_of` returns the target for an open checkpoint. `options` are the
+    options threads, memory_bytes and progress of the read.
     """
     with _gc.paused():
         for count in range(1, _engine.READS_MAX + 1):
             checkpoint = open_checkpoint()
             restored = match(
                 checkpoint,
-                target,
+                target_of(checkpoint),
                 strict=strict,
                 keys=keys,
                 takes_devices=call is None,

@@ -120,7 +120,7 @@ class Tiers:
         port: int = 0,
         timeout_seconds: float = 600.0,
         answer_seconds_max: float = 60.0,
-        thread_count: int = 2,
+        peer_threads: int = 2,
         warn: Callable[[str], object] | None = None,
         zarr_format: int | None = None,
         ocdbt: bool = True,
@@ -153,7 +153,7 @@ class Tiers:
           listen_address, port: where this rank listens; port 0 means any port.
           timeout_seconds: how long to wait for the slowest rank at a barrier.
           answer_seconds_max: how long to wait for one response from a rank.
-          thread_count: threads that move blocks while the program works. A
+          peer_threads: threads that move blocks while the program works. A
             restore, which blocks the program, uses one thread per processor,
             and at least six.
           warn: called on any thread with problems that are not errors; None
@@ -194,12 +194,12 @@ class Tiers:
         options.port = port
         options.timeout_seconds = timeout_seconds
         options.answer_seconds_max = answer_seconds_max
-        options.thread_count = thread_count
+        options.peer_threads = peer_threads
         options.set_save(
             zarr_format=0 if zarr_format is None else zarr_format,
             use_ocdbt=ocdbt,
             compression=compression,
-            chunk_bytes_target=chunk_bytes,
+            chunk_bytes=chunk_bytes,
             ocdbt_target_data_file_bytes=(
                 _files.data_file_bytes(place)
                 if data_file_bytes is None
@@ -345,7 +345,7 @@ class Tiers:
         def read(checkpoint: _engine.Checkpoint) -> Any:
             return _target.restore(
                 lambda: checkpoint,
-                target_of(checkpoint),
+                target_of,
                 strict=strict,
                 keys=None,
                 progress=None,

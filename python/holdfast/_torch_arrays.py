@@ -25,6 +25,7 @@ __all__ = [
     "empty",
     "has_dtype",
     "is_tensor",
+    "on_host",
     "tensor_like",
     "tensor_on",
     "unsupported",
@@ -104,6 +105,14 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
     except (TypeError, RuntimeError) as error:
         raise unsupported(kind, name) from error
     return array
+
+
+def on_host(
+    tensor: Any, name: str = ""
+) -> tuple[np.ndarray[Any, np.dtype[Any]], bool]:
+    """Returns the array of `as_numpy`, and whether it is a copy, which the
+    program cannot change."""
+    return as_numpy(tensor, name), tensor.device.type != "cpu"
 
 
 def unsupported(kind: str, name: str) -> errors.InvalidArgumentError:

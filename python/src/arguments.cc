@@ -143,14 +143,14 @@ std::map<std::string, SaveArgs> SaveArgsOf(nb::handle save_args) {
   return result;
 }
 
-RunOptions RunOf(int thread_count, uint64_t in_flight_bytes_max) {
+RunOptions RunOf(int thread_count, uint64_t memory_bytes) {
   if (thread_count < 0) {
-    ThrowValueError("thread_count: got " + std::to_string(thread_count) +
+    ThrowValueError("threads: got " + std::to_string(thread_count) +
                     ", want >= 0");
   }
   RunOptions run;
-  run.thread_count = thread_count;
-  run.in_flight_bytes_max = in_flight_bytes_max;
+  run.threads = thread_count;
+  run.memory_bytes = memory_bytes;
   return run;
 }
 

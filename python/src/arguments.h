@@ -34,6 +34,6 @@ std::shared_ptr<const AlsoFormat> AlsoOf(const std::optional<std::string>& name,
 Format FormatOf(const std::string& name);
 MissingChunks MissingChunksOf(const std::string& name);
 std::map<std::string, SaveArgs> SaveArgsOf(nanobind::handle save_args);
-RunOptions RunOf(int thread_count, uint64_t in_flight_bytes_max);
+RunOptions RunOf(int thread_count, uint64_t memory_bytes);
 
 }  // namespace holdfast::python

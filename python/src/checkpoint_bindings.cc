@@ -70,11 +70,11 @@ nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
                       const std::string& missing_chunks, bool verify,
                       const std::string& map, bool copy_on_write,
                       bool verify_mapped, bool fingerprints, int thread_count,
-                      uint64_t in_flight_bytes_max, nb::handle progress) {
+                      uint64_t memory_bytes, nb::handle progress) {
   LoadOptions options;
   options.map = MapModeOf(map);
   options.map_options = {copy_on_write, verify_mapped};
-  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.run = RunOf(thread_count, memory_bytes);
   options.open = OpenOptionsOf(step, item, missing_chunks, verify,
                                /*stored_sizes=*/false, fingerprints);
   if (PyUnicode_Check(names.ptr())) {
@@ -218,10 +218,11 @@ nb::object ReadBox(const PythonCheckpoint& self, size_t leaf, nb::handle origin,
 nb::list BindingMap(const PythonCheckpoint& self,
                     const std::vector<size_t>& leaves, bool copy_on_write,
                     bool verify) {
-  auto tensors = RunForResult<
-      std::vector<MappedTensor>>({}, nb::none(), [&](const RunOptions& run) {
-    return MapTensors(*self.checkpoint, leaves, {copy_on_write, verify}, run);
-  });
+  auto tensors = RunForResult<std::vector<MappedTensor>>(
+      {}, nb::none(), [&](const RunOptions& run) {
+        return MapTensors(*self.checkpoint, leaves, {copy_on_write, verify},
+                          run);
+      });
   nb::list mapped;
   for (size_t i = 0; i < leaves.size(); ++i) {
     MappedTensor& tensor = tensors[i];
@@ -233,24 +234,8 @@ nb::list BindingMap(const PythonCheckpoint& self,
   return mapped;
 }
 
-// Returns the counts and seconds of two reads, one after the other.
-Stats SumOf(const Stats& first, const Stats& second) {
-  Stats sum = first;
-  sum.plan_seconds += second.plan_seconds;
-  sum.transfer_seconds += second.transfer_seconds;
-  sum.total_seconds += second.total_seconds;
-  sum.decoded_bytes += second.decoded_bytes;
-  sum.stored_bytes += second.stored_bytes;
-  sum.chunk_count += second.chunk_count;
-  sum.fingerprint_count += second.fingerprint_count;
-  sum.in_flight_bytes_peak =
-      std::max(first.in_flight_bytes_peak, second.in_flight_bytes_peak);
-  return sum;
-}
-
 Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
-               int thread_count, uint64_t in_flight_bytes_max,
-               nb::handle progress) {
+               int thread_count, uint64_t memory_bytes, nb::handle progress) {
   std::vector<ReadRequest> reads;
   std::vector<DeviceReadRequest> device_reads;
   std::vector<nb::object> targets;  // keeps the arrays alive
@@ -269,14 +254,15 @@ Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
     targets.push_back(target);
   }
   return RunForResult<Stats>(
-      RunOf(thread_count, in_flight_bytes_max), progress,
+      RunOf(thread_count, memory_bytes), progress,
       [&](const RunOptions& run) -> Result<Stats> {
         Result<Stats> read = self.checkpoint->ReadInto(reads, run);
         if (device_reads.empty() || !read.ok()) return read;
         const Result<Stats> device_read =
             ReadIntoDevices(*self.checkpoint, device_reads, run);
         if (!device_read.ok()) return device_read;
-        return SumOf(*read, *device_read);
+        read->Add(*device_read);
+        return read;
       });
 }
 
@@ -298,15 +284,13 @@ TogetherRequest TogetherRequestOf(const PythonCheckpoint& self,
 
 nb::tuple BindingReadTogether(const PythonCheckpoint& self, nb::handle requests,
                               Group& group, int thread_count,
-                              uint64_t in_flight_bytes_max,
-                              nb::handle progress) {
+                              uint64_t memory_bytes, nb::handle progress) {
   std::vector<TogetherRequest> reads;
   for (const nb::handle request : nb::borrow<nb::iterable>(requests)) {
     reads.push_back(TogetherRequestOf(self, request));
   }
   auto result = group.Run<ReadTogetherResult>(
-      RunOf(thread_count, in_flight_bytes_max), progress,
-      [&](const RunOptions& run) {
+      RunOf(thread_count, memory_bytes), progress, [&](const RunOptions& run) {
         ReadTogetherOptions options;
         options.run = run;
         return ReadTogether(*self.checkpoint, reads, group.group(), options);
@@ -321,13 +305,13 @@ nb::tuple BindingReadTogether(const PythonCheckpoint& self, nb::handle requests,
 
 nb::tuple BindingVerify(nb::handle path, std::optional<int64_t> step,
                         const std::string& item, int thread_count,
-                        uint64_t in_flight_bytes_max, nb::handle progress) {
+                        uint64_t memory_bytes, nb::handle progress) {
   const OpenOptions options = OpenOptionsOf(step, item, "as_recorded",
                                             /*verify=*/true,
                                             /*stored_sizes=*/false);
   const std::string source = PathOf(path);
   const auto report = RunForResult<VerifyReport>(
-      RunOf(thread_count, in_flight_bytes_max), progress,
+      RunOf(thread_count, memory_bytes), progress,
       [&](const RunOptions& run) { return Verify(source, options, run); });
   nb::list damages;
   for (const Damage& damage : report.damages) damages.append(damage);
@@ -498,40 +482,45 @@ void BindStepInfo(nb::module_& module) {
 
 void BindCheckpointReads(nb::class_<PythonCheckpoint>& checkpoint) {
   checkpoint.def_prop_ro("leaf_names", &LeafNames)
+      .def(
+          "check_names",
+          [](const PythonCheckpoint& self,
+             const std::vector<std::string>& names) {
+            Check(self.checkpoint->CheckNames(names));
+          },
+          nb::arg("names"))
       .def("read", &ReadLeaf, nb::arg("leaf"))
       .def("read_box", &ReadBox, nb::arg("leaf"), nb::arg("origin"),
            nb::arg("shape"))
       .def("map", &BindingMap, nb::arg("leaves"), nb::kw_only(),
            nb::arg("copy_on_write") = false, nb::arg("verify") = false)
       .def("read_into", &ReadInto, nb::arg("requests"), nb::kw_only(),
-           nb::arg("thread_count") = 0,
-           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("threads") = 0,
+           nb::arg("memory_bytes") = uint64_t{256} << 20,
            nb::arg("progress") = nb::none())
       .def("read_together", &BindingReadTogether, nb::arg("requests"),
-           nb::arg("group"), nb::kw_only(), nb::arg("thread_count") = 0,
-           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("group"), nb::kw_only(), nb::arg("threads") = 0,
+           nb::arg("memory_bytes") = uint64_t{256} << 20,
            nb::arg("progress") = nb::none())
       .def(
           "load",
           [](const PythonCheckpoint& self, int thread_count,
-             uint64_t in_flight_bytes_max, nb::handle progress) {
-            return LoadTree(*self.checkpoint,
-                            RunOf(thread_count, in_flight_bytes_max), progress);
+             uint64_t memory_bytes, nb::handle progress) {
+            return LoadTree(*self.checkpoint, RunOf(thread_count, memory_bytes),
+                            progress);
           },
-          nb::kw_only(), nb::arg("thread_count") = 0,
-          nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+          nb::kw_only(), nb::arg("threads") = 0,
+          nb::arg("memory_bytes") = uint64_t{256} << 20,
           nb::arg("progress") = nb::none())
       .def(
           "read_leaves",
           [](const PythonCheckpoint& self, nb::handle requests,
-             int thread_count, uint64_t in_flight_bytes_max,
-             nb::handle progress) {
+             int thread_count, uint64_t memory_bytes, nb::handle progress) {
             return ReadLeaves(*self.checkpoint, requests,
-                              RunOf(thread_count, in_flight_bytes_max),
-                              progress);
+                              RunOf(thread_count, memory_bytes), progress);
           },
-          nb::arg("requests"), nb::kw_only(), nb::arg("thread_count") = 0,
-          nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+          nb::arg("requests"), nb::kw_only(), nb::arg("threads") = 0,
+          nb::arg("memory_bytes") = uint64_t{256} << 20,
           nb::arg("progress") = nb::none());
 }
 
@@ -597,13 +586,13 @@ void BindCheckpoint(nb::module_& module) {
              nb::arg("missing_chunks") = "as_recorded",
              nb::arg("verify") = true, nb::arg("map") = "never",
              nb::arg("copy_on_write") = false, nb::arg("verify_mapped") = false,
-             nb::arg("fingerprints") = false, nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("fingerprints") = false, nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("verify", &BindingVerify, nb::arg("path"), nb::kw_only(),
              nb::arg("step") = nb::none(), nb::arg("item") = "",
-             nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("list_steps", &BindingListSteps, nb::arg("root"));
 }

@@ -111,7 +111,7 @@ nb::tuple BindingDiff(
     bool by_fingerprint, bool find_renamed, const NamesToRename& rename,
     std::vector<std::string> select, std::vector<std::string> drop,
     std::optional<int64_t> step_a, std::optional<int64_t> step_b,
-    int thread_count, uint64_t in_flight_bytes_max, nb::handle progress) {
+    int thread_count, uint64_t memory_bytes, nb::handle progress) {
   const auto a = Opened(path_a, step_a, by_fingerprint);
   const auto b = Opened(path_b, step_b, by_fingerprint);
   DiffOptions options;
@@ -128,12 +128,11 @@ nb::tuple BindingDiff(
   for (const auto& [pattern, replacement, is_literal] : rename) {
     options.map.renames.push_back({pattern, replacement, is_literal});
   }
-  const auto result =
-      RunForResult<DiffResult>(RunOf(thread_count, in_flight_bytes_max),
-                               progress, [&](const RunOptions& run) {
-                                 options.run = run;
-                                 return Diff(*a, *b, options);
-                               });
+  const auto result = RunForResult<DiffResult>(
+      RunOf(thread_count, memory_bytes), progress, [&](const RunOptions& run) {
+        options.run = run;
+        return Diff(*a, *b, options);
+      });
   nb::list rows, worst;
   for (const LeafDiff& leaf : result.leaves) {
     rows.append(RowOfDiff(*a, *b, leaf));
@@ -169,16 +168,15 @@ nb::dict RowOfStats(const LeafStats& leaf) {
 }
 
 nb::tuple BindingStats(nb::handle path, std::optional<int64_t> step,
-                       int thread_count, uint64_t in_flight_bytes_max,
+                       int thread_count, uint64_t memory_bytes,
                        nb::handle progress) {
   const auto checkpoint = Opened(path, step);
-  const auto result =
-      RunForResult<StatsResult>(RunOf(thread_count, in_flight_bytes_max),
-                                progress, [&](const RunOptions& run) {
-                                  StatsOptions options;
-                                  options.run = run;
-                                  return ComputeStats(*checkpoint, options);
-                                });
+  const auto result = RunForResult<StatsResult>(
+      RunOf(thread_count, memory_bytes), progress, [&](const RunOptions& run) {
+        StatsOptions options;
+        options.run = run;
+        return ComputeStats(*checkpoint, options);
+      });
   nb::list rows;
   for (const LeafStats& leaf : result.leaves) rows.append(RowOfStats(leaf));
   return nb::make_tuple(rows, result.l2_norm, result.absmax, result.stats);
@@ -187,7 +185,7 @@ nb::tuple BindingStats(nb::handle path, std::optional<int64_t> step,
 nb::tuple BindingReport(nb::handle path, std::optional<int64_t> step,
                         bool statistics, bool verify, nb::handle against,
                         nb::handle cache, bool moved, int thread_count,
-                        uint64_t in_flight_bytes_max, nb::handle progress) {
+                        uint64_t memory_bytes, nb::handle progress) {
   ReportOptions options;
   options.open.step = step;
   options.statistics = statistics;
@@ -196,12 +194,11 @@ nb::tuple BindingReport(nb::handle path, std::optional<int64_t> step,
   if (!cache.is_none()) options.cache = PathOf(cache);
   options.moved = moved;
   const std::string from = PathOf(path);
-  const auto result =
-      RunForResult<ReportResult>(RunOf(thread_count, in_flight_bytes_max),
-                                 progress, [&](const RunOptions& run) {
-                                   options.run = run;
-                                   return MakeReport(from, options);
-                                 });
+  const auto result = RunForResult<ReportResult>(
+      RunOf(thread_count, memory_bytes), progress, [&](const RunOptions& run) {
+        options.run = run;
+        return MakeReport(from, options);
+      });
   return nb::make_tuple(ToPythonText(result.html), result.leaf_count,
                         result.unreadable_count, result.damage_count,
                         result.different_count,
@@ -214,9 +211,9 @@ nb::dict BindingMerge(
     std::vector<double> weights, bool take_first,
     const std::optional<std::string>& format, std::optional<int> zarr_format,
     std::optional<bool> use_ocdbt,
-    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
+    const std::optional<std::string>& compression, uint64_t chunk_bytes,
     bool overwrite, bool check, bool sync, int thread_count,
-    uint64_t in_flight_bytes_max, nb::handle progress) {
+    uint64_t memory_bytes, nb::handle progress) {
   std::vector<MergeSource> from;
   for (const auto& [path, prefix] : sources) {
     from.push_back({PathOf(path), prefix});
@@ -236,18 +233,17 @@ nb::dict BindingMerge(
   convert.zarr_format = zarr_format;
   convert.use_ocdbt = use_ocdbt;
   convert.compression = CompressionOf(compression);
-  convert.chunk_bytes_target = chunk_bytes_target;
+  convert.chunk_bytes = chunk_bytes;
   convert.overwrite = overwrite;
   convert.check = check;
   convert.sync = sync;
   const std::string to = PathOf(target);
-  const auto result =
-      RunForResult<ConvertResult>(RunOf(thread_count, in_flight_bytes_max),
-                                  progress, [&](const RunOptions& run) {
-                                    merge.run = run;
-                                    convert.run = run;
-                                    return Merge(from, to, merge, convert);
-                                  });
+  const auto result = RunForResult<ConvertResult>(
+      RunOf(thread_count, memory_bytes), progress, [&](const RunOptions& run) {
+        merge.run = run;
+        convert.run = run;
+        return Merge(from, to, merge, convert);
+      });
   nb::dict values;
   values["format"] = std::string(FormatName(result.format));
   values["leaf_count"] = result.leaf_count;
@@ -260,7 +256,7 @@ nb::dict BindingMerge(
 
 nb::dict BindingRescue(nb::handle source, nb::handle target, nb::handle fill,
                        const std::optional<std::string>& compression, bool sync,
-                       int thread_count, uint64_t in_flight_bytes_max,
+                       int thread_count, uint64_t memory_bytes,
                        nb::handle progress) {
   RescueOptions options;
   options.fill = PathOf(fill);
@@ -268,12 +264,11 @@ nb::dict BindingRescue(nb::handle source, nb::handle target, nb::handle fill,
   options.sync = sync;
   const std::string from = PathOf(source);
   const std::string to = PathOf(target);
-  const auto result =
-      RunForResult<RescueResult>(RunOf(thread_count, in_flight_bytes_max),
-                                 progress, [&](const RunOptions& run) {
-                                   options.run = run;
-                                   return Rescue(from, to, options);
-                                 });
+  const auto result = RunForResult<RescueResult>(
+      RunOf(thread_count, memory_bytes), progress, [&](const RunOptions& run) {
+        options.run = run;
+        return Rescue(from, to, options);
+      });
   nb::list lost;
   for (const LostLeaf& leaf : result.lost) {
     lost.append(nb::make_tuple(ToPythonText(leaf.leaf), ToPythonText(leaf.file),
@@ -306,19 +301,19 @@ void BindCompare(nb::module_& module) {
              nb::arg("by_fingerprint") = false, nb::arg("find_renamed") = true,
              nb::arg("rename") = nb::list(), nb::arg("select") = nb::list(),
              nb::arg("drop") = nb::list(), nb::arg("step_a") = nb::none(),
-             nb::arg("step_b") = nb::none(), nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("step_b") = nb::none(), nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("stats", &BindingStats, nb::arg("path"), nb::kw_only(),
-             nb::arg("step") = nb::none(), nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("step") = nb::none(), nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("report", &BindingReport, nb::arg("path"), nb::kw_only(),
              nb::arg("step") = nb::none(), nb::arg("statistics") = true,
              nb::arg("verify") = false, nb::arg("against") = nb::none(),
              nb::arg("cache") = nb::none(), nb::arg("moved") = false,
-             nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none(),
              "holdfast::MakeReport: the page's bytes, and what it counted.");
   module.def(
@@ -327,16 +322,15 @@ void BindCompare(nb::module_& module) {
       nb::arg("weights") = nb::list(), nb::arg("take_first") = false,
       nb::arg("format") = nb::none(), nb::arg("zarr_format") = nb::none(),
       nb::arg("use_ocdbt") = nb::none(), nb::arg("compression").none() = "zstd",
-      nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
-      nb::arg("overwrite") = false, nb::arg("check") = true,
-      nb::arg("sync") = true, nb::arg("thread_count") = 0,
-      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+      nb::arg("chunk_bytes") = uint64_t{8} << 20, nb::arg("overwrite") = false,
+      nb::arg("check") = true, nb::arg("sync") = true, nb::arg("threads") = 0,
+      nb::arg("memory_bytes") = uint64_t{256} << 20,
       nb::arg("progress") = nb::none());
   module.def("rescue", &BindingRescue, nb::arg("source"), nb::arg("target"),
              nb::kw_only(), nb::arg("fill") = "",
              nb::arg("compression").none() = "zstd", nb::arg("sync") = true,
-             nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none(),
              "holdfast::Rescue: what is lost as (leaf, file, offset, reason, "
              "filled).");

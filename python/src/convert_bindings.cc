@@ -94,12 +94,12 @@ nb::dict BindingConvert(
     const std::optional<std::string>& recipe_text, bool reverse,
     std::map<std::string, int64_t> sizes, std::optional<int> zarr_format,
     std::optional<bool> use_ocdbt,
-    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
+    const std::optional<std::string>& compression, uint64_t chunk_bytes,
     uint64_t shard_bytes_max, const std::optional<std::string>& also,
     bool overwrite, bool restart, bool check, bool sync, int thread_count,
-    uint64_t in_flight_bytes_max, nb::handle progress) {
+    uint64_t memory_bytes, nb::handle progress) {
   ConvertOptions options;
-  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.run = RunOf(thread_count, memory_bytes);
   options.open.step = step;
   options.open.item = item;
   options.names = std::move(names);
@@ -121,7 +121,7 @@ nb::dict BindingConvert(
   options.zarr_format = zarr_format;
   options.use_ocdbt = use_ocdbt;
   options.compression = CompressionOf(compression);
-  options.chunk_bytes_target = chunk_bytes_target;
+  options.chunk_bytes = chunk_bytes;
   options.shard_bytes_max = shard_bytes_max;
   options.also = AlsoOf(also, shard_bytes_max);
   options.overwrite = overwrite;
@@ -136,19 +136,21 @@ nb::dict BindingConvert(
       }));
 }
 
-nb::dict BindingMaterialize(
-    nb::handle view, nb::handle target, std::optional<int64_t> step,
-    std::optional<int> zarr_format, std::optional<bool> use_ocdbt,
-    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
-    bool overwrite, bool restart, bool check, bool sync, int thread_count,
-    uint64_t in_flight_bytes_max, nb::handle progress) {
+nb::dict BindingMaterialize(nb::handle view, nb::handle target,
+                            std::optional<int64_t> step,
+                            std::optional<int> zarr_format,
+                            std::optional<bool> use_ocdbt,
+                            const std::optional<std::string>& compression,
+                            uint64_t chunk_bytes, bool overwrite, bool restart,
+                            bool check, bool sync, int thread_count,
+                            uint64_t memory_bytes, nb::handle progress) {
   ConvertOptions options;
-  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.run = RunOf(thread_count, memory_bytes);
   options.open.step = step;
   options.zarr_format = zarr_format;
   options.use_ocdbt = use_ocdbt;
   options.compression = CompressionOf(compression);
-  options.chunk_bytes_target = chunk_bytes_target;
+  options.chunk_bytes = chunk_bytes;
   options.overwrite = overwrite;
   options.restart = restart;
   options.check = check;
@@ -187,11 +189,11 @@ nb::dict BindingView(
     const std::optional<std::string>& recipe_text, bool reverse,
     std::map<std::string, int64_t> sizes, int zarr_format,
     const std::string& link, bool checksums, bool must_refer,
-    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
-    bool overwrite, bool sync, int thread_count, uint64_t in_flight_bytes_max,
+    const std::optional<std::string>& compression, uint64_t chunk_bytes,
+    bool overwrite, bool sync, int thread_count, uint64_t memory_bytes,
     nb::handle progress) {
   ViewOptions options;
-  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.run = RunOf(thread_count, memory_bytes);
   options.open.step = step;
   options.open.item = item;
   options.map =
@@ -218,7 +220,7 @@ nb::dict BindingView(
   options.checksums = checksums;
   options.must_refer = must_refer;
   options.compression = CompressionOf(compression);
-  options.chunk_bytes_target = chunk_bytes_target;
+  options.chunk_bytes = chunk_bytes;
   options.overwrite = overwrite;
   options.sync = sync;
   const std::string from = PathOf(source), to = PathOf(target);
@@ -233,38 +235,36 @@ nb::dict BindingView(
 
 void BindConvert(nb::module_& module) {
   module.def("recipe_names", &Recipe::Names);
-  module.def("convert", &BindingConvert, nb::arg("source"), nb::arg("target"),
-             nb::kw_only(), nb::arg("format") = nb::none(),
-             nb::arg("step") = nb::none(), nb::arg("item") = "",
-             nb::arg("names") = nb::list(), nb::arg("select") = nb::list(),
-             nb::arg("drop") = nb::list(), nb::arg("rename") = nb::list(),
-             nb::arg("cast") = nb::list(), nb::arg("shards") = nb::list(),
-             nb::arg("nest") = false, nb::arg("strict") = false,
-             nb::arg("recipe_name") = nb::none(),
-             nb::arg("recipe_text") = nb::none(), nb::arg("reverse") = false,
-             nb::arg("sizes") = nb::dict(), nb::arg("zarr_format") = nb::none(),
-             nb::arg("use_ocdbt") = nb::none(),
-             nb::arg("compression").none() = "zstd",
-             nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
-             nb::arg("shard_bytes_max") = 0, nb::arg("also") = nb::none(),
-             nb::arg("overwrite") = false, nb::arg("restart") = false,
-             nb::arg("check") = true, nb::arg("sync") = true,
-             nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-             nb::arg("progress") = nb::none(),
-             "holdfast::Convert: what it counted, and its report as JSON.");
-  module.def("materialize", &BindingMaterialize, nb::arg("view"),
-             nb::arg("target").none(), nb::kw_only(),
-             nb::arg("step") = nb::none(), nb::arg("zarr_format") = nb::none(),
-             nb::arg("use_ocdbt") = nb::none(),
-             nb::arg("compression").none() = "zstd",
-             nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
-             nb::arg("overwrite") = false, nb::arg("restart") = false,
-             nb::arg("check") = true, nb::arg("sync") = true,
-             nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-             nb::arg("progress") = nb::none(),
-             "holdfast::Materialize: what it counted, and its report as JSON.");
+  module.def(
+      "convert", &BindingConvert, nb::arg("source"), nb::arg("target"),
+      nb::kw_only(), nb::arg("format") = nb::none(),
+      nb::arg("step") = nb::none(), nb::arg("item") = "",
+      nb::arg("names") = nb::list(), nb::arg("select") = nb::list(),
+      nb::arg("drop") = nb::list(), nb::arg("rename") = nb::list(),
+      nb::arg("cast") = nb::list(), nb::arg("shards") = nb::list(),
+      nb::arg("nest") = false, nb::arg("strict") = false,
+      nb::arg("recipe_name") = nb::none(), nb::arg("recipe_text") = nb::none(),
+      nb::arg("reverse") = false, nb::arg("sizes") = nb::dict(),
+      nb::arg("zarr_format") = nb::none(), nb::arg("use_ocdbt") = nb::none(),
+      nb::arg("compression").none() = "zstd",
+      nb::arg("chunk_bytes") = uint64_t{8} << 20,
+      nb::arg("shard_bytes_max") = 0, nb::arg("also") = nb::none(),
+      nb::arg("overwrite") = false, nb::arg("restart") = false,
+      nb::arg("check") = true, nb::arg("sync") = true, nb::arg("threads") = 0,
+      nb::arg("memory_bytes") = uint64_t{256} << 20,
+      nb::arg("progress") = nb::none(),
+      "holdfast::Convert: what it counted, and its report as JSON.");
+  module.def(
+      "materialize", &BindingMaterialize, nb::arg("view"),
+      nb::arg("target").none(), nb::kw_only(), nb::arg("step") = nb::none(),
+      nb::arg("zarr_format") = nb::none(), nb::arg("use_ocdbt") = nb::none(),
+      nb::arg("compression").none() = "zstd",
+      nb::arg("chunk_bytes") = uint64_t{8} << 20, nb::arg("overwrite") = false,
+      nb::arg("restart") = false, nb::arg("check") = true,
+      nb::arg("sync") = true, nb::arg("threads") = 0,
+      nb::arg("memory_bytes") = uint64_t{256} << 20,
+      nb::arg("progress") = nb::none(),
+      "holdfast::Materialize: what it counted, and its report as JSON.");
   module.def(
       "view", &BindingView, nb::arg("source"), nb::arg("target"), nb::kw_only(),
       nb::arg("format") = "orbax", nb::arg("step") = nb::none(),
@@ -276,10 +276,9 @@ void BindConvert(nb::module_& module) {
       nb::arg("sizes") = nb::dict(), nb::arg("zarr_format") = 3,
       nb::arg("link") = "symlink", nb::arg("checksums") = false,
       nb::arg("must_refer") = false, nb::arg("compression").none() = "zstd",
-      nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
-      nb::arg("overwrite") = false, nb::arg("sync") = true,
-      nb::arg("thread_count") = 0,
-      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+      nb::arg("chunk_bytes") = uint64_t{8} << 20, nb::arg("overwrite") = false,
+      nb::arg("sync") = true, nb::arg("threads") = 0,
+      nb::arg("memory_bytes") = uint64_t{256} << 20,
       nb::arg("progress") = nb::none(),
       "holdfast::View: what it counted, and its report as JSON.");
 }

@@ -26,7 +26,7 @@ namespace {
 class PythonFollower {
  public:
   PythonFollower(nb::handle root, nb::handle arrays, int thread_count,
-                 uint64_t in_flight_bytes_max) {
+                 uint64_t memory_bytes) {
     std::vector<Follower::Target> targets;
     for (const nb::handle item : nb::borrow<nb::iterable>(arrays)) {
       nb::object array = item[1];
@@ -34,9 +34,8 @@ class PythonFollower {
           {nb::cast<std::string>(nb::object(item[0])), WritableViewOf(array)});
       arrays_.push_back(std::move(array));
     }
-    follower_ =
-        std::make_unique<Follower>(PathOf(root), std::move(targets),
-                                   RunOf(thread_count, in_flight_bytes_max));
+    follower_ = std::make_unique<Follower>(PathOf(root), std::move(targets),
+                                           RunOf(thread_count, memory_bytes));
   }
 
   nb::object Poll() {
@@ -61,10 +60,10 @@ class PythonFollower {
 // Reads all patches in one call, because an iterator would keep the files open
 // between calls.
 nb::list BindingReadPatches(nb::handle path, int thread_count,
-                            uint64_t in_flight_bytes_max, nb::handle progress) {
+                            uint64_t memory_bytes, nb::handle progress) {
   const std::string from = PathOf(path);
   std::vector<ArrayPatch> patches;
-  RunBlocking(RunOf(thread_count, in_flight_bytes_max), progress,
+  RunBlocking(RunOf(thread_count, memory_bytes), progress,
               [&](const RunOptions& run) {
                 return ReadPatches(
                     from,
@@ -91,13 +90,13 @@ nb::list BindingReadPatches(nb::handle path, int thread_count,
 void BindDeltas(nb::module_& module) {
   nb::class_<PythonFollower>(module, "Follower")
       .def(nb::init<nb::handle, nb::handle, int, uint64_t>(), nb::arg("root"),
-           nb::arg("arrays"), nb::kw_only(), nb::arg("thread_count") = 0,
-           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20)
+           nb::arg("arrays"), nb::kw_only(), nb::arg("threads") = 0,
+           nb::arg("memory_bytes") = uint64_t{256} << 20)
       .def("poll", &PythonFollower::Poll)
       .def_prop_ro("step", &PythonFollower::step);
   module.def("read_patches", &BindingReadPatches, nb::arg("path"),
-             nb::kw_only(), nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::kw_only(), nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
 }
 

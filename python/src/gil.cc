@@ -2,6 +2,15 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+
+// Python exports these, but does not declare them for the stable ABI of 3.12.
+extern "C" {
+int PyGILState_Check();
+[[gnu::weak]] int Py_IsFinalizing();   // from 3.13 on
+[[gnu::weak]] int _Py_IsFinalizing();  // before 3.13
+}
+
 namespace holdfast::python {
 namespace {
 
@@ -22,11 +31,9 @@ std::terminate_handler g_terminate_before = nullptr;
 }  // namespace
 
 bool IsPythonEnding() {
-#if PY_VERSION_HEX >= 0x030d0000
-  return Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
-#else
-  return _Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
-#endif
+  const auto is_finalizing =
+      Py_IsFinalizing != nullptr ? Py_IsFinalizing : _Py_IsFinalizing;
+  return is_finalizing() != 0 || Py_IsInitialized() == 0;
 }
 
 void StayUntilTheEnd() {

@@ -37,7 +37,7 @@ nb::tuple LogRow(const LogEntry& entry) {
 
 nb::tuple BindingReadStepLog(nb::handle root, uint64_t count, bool moved,
                              uint64_t moved_count, nb::handle cache,
-                             int thread_count, uint64_t in_flight_bytes_max,
+                             int thread_count, uint64_t memory_bytes,
                              nb::handle progress) {
   LogOptions options;
   options.step_count_max = count;
@@ -45,12 +45,11 @@ nb::tuple BindingReadStepLog(nb::handle root, uint64_t count, bool moved,
   options.moved_count_max = moved_count;
   if (!cache.is_none()) options.cache = PathOf(cache);
   const std::string path = PathOf(root);
-  const auto log =
-      RunForResult<StepLog>(RunOf(thread_count, in_flight_bytes_max), progress,
-                            [&](const RunOptions& run) {
-                              options.run = run;
-                              return ReadStepLog(path, options);
-                            });
+  const auto log = RunForResult<StepLog>(RunOf(thread_count, memory_bytes),
+                                         progress, [&](const RunOptions& run) {
+                                           options.run = run;
+                                           return ReadStepLog(path, options);
+                                         });
   nb::list rows;
   for (const LogEntry& entry : log.entries) rows.append(LogRow(entry));
   return nb::make_tuple(rows, ToPythonText(log.cache_warning));
@@ -124,7 +123,7 @@ Result<BisectResult> BisectCalling(const std::string& root, nb::handle function,
 
 nb::tuple BindingBisect(nb::handle root, nb::handle bad_if,
                         std::optional<int64_t> good, std::optional<int64_t> bad,
-                        int thread_count, uint64_t in_flight_bytes_max) {
+                        int thread_count, uint64_t memory_bytes) {
   BisectOptions options;
   options.good = good;
   options.bad = bad;
@@ -134,8 +133,8 @@ nb::tuple BindingBisect(nb::handle root, nb::handle bad_if,
   }
   const auto predicate = nb::cast<std::string>(bad_if);
   return BisectRow(
-      RunForResult<BisectResult>(RunOf(thread_count, in_flight_bytes_max),
-                                 nb::none(), [&](const RunOptions& run) {
+      RunForResult<BisectResult>(RunOf(thread_count, memory_bytes), nb::none(),
+                                 [&](const RunOptions& run) {
                                    options.run = run;
                                    return Bisect(path, predicate, options);
                                  }));
@@ -155,13 +154,13 @@ void BindHistory(nb::module_& module) {
   module.def("read_step_log", &BindingReadStepLog, nb::arg("root"),
              nb::kw_only(), nb::arg("count") = 0, nb::arg("moved") = false,
              nb::arg("moved_count") = 3, nb::arg("cache") = nb::none(),
-             nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("bisect", &BindingBisect, nb::arg("root"), nb::arg("bad_if"),
              nb::kw_only(), nb::arg("good") = nb::none(),
-             nb::arg("bad") = nb::none(), nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20);
+             nb::arg("bad") = nb::none(), nb::arg("threads") = 0,
+             nb::arg("memory_bytes") = uint64_t{256} << 20);
 }
 
 }  // namespace holdfast::python

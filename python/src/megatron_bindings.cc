@@ -213,7 +213,7 @@ Stats WriteShards(nb::handle rows, nb::handle directory, bool sync,
   const std::string path = PathOf(directory);
   return RunMegatron([&](const RunOptions& run) {
     megatron::ZarrSaveOptions options{sync, scalars, run};
-    options.run.thread_count = thread_count;
+    options.run.threads = thread_count;
     return megatron::ZarrSaveShardedStrategy().WriteShards(tensors, path,
                                                            options);
   });
@@ -262,7 +262,7 @@ nb::list Load(nb::handle rows, nb::handle targets, nb::handle directory,
       RunMegatron([&](const RunOptions& run) {
         megatron::ZarrLoadOptions with_run = options;
         with_run.run = run;
-        with_run.run.thread_count = thread_count;
+        with_run.run.threads = thread_count;
         return megatron::ZarrLoadShardedStrategy("zarr", 1, options.mode)
             .Load(tensors, path, with_run, views);
       });
@@ -309,12 +309,12 @@ void BindMegatron(nb::module_& module) {
              nb::arg("directory"), nb::arg("sync"), nb::arg("scalars"));
   module.def("megatron_write_shards", &WriteShards, nb::arg("rows"),
              nb::arg("directory"), nb::arg("sync"), nb::arg("scalars"),
-             nb::arg("thread_count"));
+             nb::arg("threads"));
   module.def("megatron_open_array", &OpenArray, nb::arg("path"),
              nb::arg("mode"));
   module.def("megatron_load", &Load, nb::arg("rows"), nb::arg("targets"),
              nb::arg("directory"), nb::arg("mode"), nb::arg("pad_replicate"),
-             nb::arg("thread_count"));
+             nb::arg("threads"));
   module.def("megatron_list", &ListTensors, nb::arg("directory"),
              nb::arg("mode"));
 }

@@ -30,8 +30,9 @@ NB_MODULE(_engine, module) {
       .def_ro("mapped_bytes", &Stats::mapped_bytes)
       .def_ro("stored_bytes", &Stats::stored_bytes)
       .def_ro("chunk_count", &Stats::chunk_count)
-      .def_ro("in_flight_bytes_peak", &Stats::in_flight_bytes_peak)
-      .def_ro("fingerprint_count", &Stats::fingerprint_count);
+      .def_ro("memory_bytes_peak", &Stats::memory_bytes_peak)
+      .def_ro("fingerprint_count", &Stats::fingerprint_count)
+      .def_ro("device_decoded_bytes", &Stats::device_decoded_bytes);
   holdfast::python::BindTree(module);
   holdfast::python::BindDeviceArrays(module);
   holdfast::python::BindGroup(module);

@@ -169,7 +169,7 @@ void SetCompression(nb::handle use_compression, SaveOptions& options) {
 // The differences between the calls that save an item.
 struct ItemDefaults {
   int zarr_format = 2;
-  uint64_t chunk_bytes_target = 0;
+  uint64_t chunk_bytes = 0;
   const char* compression = "zstd";
 };
 
@@ -185,19 +185,19 @@ void DefineItemSave(Scope& scope, const char* name,
       name,
       [call](Own... given, int zarr_format, bool use_ocdbt,
              const std::optional<std::string>& compression,
-             uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
+             uint64_t chunk_bytes, int64_t ocdbt_target_data_file_bytes,
              const std::string& item_custom_metadata,
              const std::string& item_documents, nb::handle save_args,
              bool write_digests, bool sync, int thread_count,
-             uint64_t in_flight_bytes_max, nb::handle progress,
+             uint64_t memory_bytes, nb::handle progress,
              bool support_rich_types, bool adopt_existing,
              nb::handle use_compression, bool fingerprints) {
         SaveOptions options;
-        options.run = RunOf(thread_count, in_flight_bytes_max);
+        options.run = RunOf(thread_count, memory_bytes);
         options.zarr_format = zarr_format;
         options.use_ocdbt = use_ocdbt;
         options.compression = CompressionOf(compression);
-        options.chunk_bytes_target = chunk_bytes_target;
+        options.chunk_bytes = chunk_bytes;
         options.ocdbt_target_data_file_bytes = ocdbt_target_data_file_bytes;
         options.item_custom_metadata = item_custom_metadata;
         options.item_documents = item_documents;
@@ -215,12 +215,12 @@ void DefineItemSave(Scope& scope, const char* name,
       own..., nb::arg("zarr_format") = defaults.zarr_format,
       nb::arg("use_ocdbt") = true,
       nb::arg("compression").none() = defaults.compression,
-      nb::arg("chunk_bytes_target") = defaults.chunk_bytes_target,
+      nb::arg("chunk_bytes") = defaults.chunk_bytes,
       nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
       nb::arg("item_custom_metadata") = "", nb::arg("item_documents") = "",
       nb::arg("save_args") = nb::none(), nb::arg("write_digests") = true,
-      nb::arg("sync") = true, nb::arg("thread_count") = 0,
-      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+      nb::arg("sync") = true, nb::arg("threads") = 0,
+      nb::arg("memory_bytes") = uint64_t{256} << 20,
       nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
       nb::arg("adopt_existing") = false,
       nb::arg("use_compression") = nb::none(), nb::arg("fingerprints") = false);

@@ -69,7 +69,7 @@ nb::list BindingScanSteps(nb::handle root,
   if (!any_format) options.format = StandardNameFormat(names);
   options.include_uncommitted = include_uncommitted;
   options.read_metadata = read_metadata;
-  options.thread_count = thread_count;
+  options.threads = thread_count;
   const std::string directory = PathOf(root);
   return StepRows(RunPlain<std::vector<ScannedStep>>(
       [&] { return ScanSteps(directory, options); }));
@@ -207,7 +207,7 @@ void BindSteps(nb::module_& module) {
              nb::arg("any_format") = false, nb::arg("commit_mode") = "auto",
              nb::arg("allow_legacy_atomic_rename") = false,
              nb::arg("include_uncommitted") = false,
-             nb::arg("read_metadata") = true, nb::arg("thread_count") = 0);
+             nb::arg("read_metadata") = true, nb::arg("threads") = 0);
   module.def("describe_steps", &BindingDescribeSteps, nb::arg("paths"));
   module.def("check_may_hold_steps", &BindingCheckMayHoldSteps,
              nb::arg("root"));

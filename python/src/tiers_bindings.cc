@@ -235,29 +235,28 @@ void BindTierOptions(nb::module_& module) {
       .def_rw("port", &Options::port)
       .def_rw("timeout_seconds", &Options::timeout_seconds)
       .def_rw("answer_seconds_max", &Options::answer_seconds_max)
-      .def_rw("thread_count", &Options::thread_count)
+      .def_rw("peer_threads", &Options::peer_threads)
       .def(
           "set_save",
           [](Options& self, int zarr_format, bool use_ocdbt,
              const std::optional<std::string>& compression,
-             uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
+             uint64_t chunk_bytes, int64_t ocdbt_target_data_file_bytes,
              bool sync, bool fingerprints, int thread_count,
-             uint64_t in_flight_bytes_max) {
+             uint64_t memory_bytes) {
             self.save.zarr_format = zarr_format;
             self.save.use_ocdbt = use_ocdbt;
             self.save.compression = CompressionOf(compression);
-            self.save.chunk_bytes_target = chunk_bytes_target;
+            self.save.chunk_bytes = chunk_bytes;
             self.save.ocdbt_target_data_file_bytes =
                 ocdbt_target_data_file_bytes;
             self.save.sync = sync;
             self.save.fingerprints = fingerprints;
-            self.save.run = RunOf(thread_count, in_flight_bytes_max);
+            self.save.run = RunOf(thread_count, memory_bytes);
           },
           nb::kw_only(), nb::arg("zarr_format"), nb::arg("use_ocdbt"),
-          nb::arg("compression").none(), nb::arg("chunk_bytes_target"),
+          nb::arg("compression").none(), nb::arg("chunk_bytes"),
           nb::arg("ocdbt_target_data_file_bytes"), nb::arg("sync"),
-          nb::arg("fingerprints"), nb::arg("thread_count"),
-          nb::arg("in_flight_bytes_max"));
+          nb::arg("fingerprints"), nb::arg("threads"), nb::arg("memory_bytes"));
 }
 
 void BindTierAnswers(nb::module_& module) {

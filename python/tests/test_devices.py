@@ -276,7 +276,7 @@ def test_memory_of_the_host_is_bounded(twin: Any, tmp_path: Path) -> None:
     tree = moved({str(i): values(torch.uint8, 1 << 20) for i in range(40)})
     stats = holdfast.save(tmp_path / "7", tree, memory_bytes=4 << 20, threads=2)
     assert stats.copied_bytes == 0
-    assert stats.buffer_bytes_peak <= 8 << 20
+    assert stats.memory_bytes_peak <= 8 << 20
     assert twin.pinned_bytes_peak() <= 64 << 20
 
 
@@ -713,22 +713,35 @@ def test_a_damaged_file_gives_the_error_of_a_load_to_the_host(
     assert str(device.value) == str(host.value)
 
 
-def test_a_load_keeps_to_the_step_that_was_newest(
+def test_a_load_opens_the_newest_step_once(
     no_torch_devices: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast import _device_load
+    opened = []
 
-    target_of = _device_load.target_of
-
-    def then_another(*args: Any) -> Any:
-        target = target_of(*args)
+    def then_another(*args: Any, **options: Any) -> _engine.Checkpoint:
+        checkpoint = open_checkpoint(*args, **options)
+        opened.append(checkpoint.step)
         holdfast.save(tmp_path / "8", {"w": values(), "new": values()})
-        return target
+        return checkpoint
 
     holdfast.save(tmp_path / "7", {"w": values() + 1})
-    monkeypatch.setattr(_device_load, "target_of", then_another)
+    open_checkpoint = _engine.Checkpoint
+    monkeypatch.setattr(_engine, "Checkpoint", then_another)
     got = holdfast.load(tmp_path, arrays="torch", device="cuda:0", keys=[])
     assert_same(got, {"w": values() + 1})
+    assert opened == [7]
+
+
+def test_a_key_without_leaves_is_refused_as_on_the_host(
+    no_torch_devices: None, tmp_path: Path
+) -> None:
+    holdfast.save(tmp_path / "7", {"a": {"b": values()}, "ab": values()})
+    for keys in ["a.c", "b", "a.", ["a", "a.b.c"]]:
+        with pytest.raises(errors.NotFoundError) as host:
+            holdfast.load(tmp_path, keys=keys)
+        with pytest.raises(errors.NotFoundError) as device:
+            holdfast.load(tmp_path, arrays="torch", device="cuda:0", keys=keys)
+        assert str(device.value) == str(host.value)
 
 
 def test_a_dtype_that_torch_lacks(

@@ -169,7 +169,7 @@ def test_nothing_to_save(ckpt: Path, tree: Any) -> None:
         ({"format": "orbax2"}, "format: got 'orbax2'"),
         ({"compression": "gzip"}, "compression: got 'gzip'"),
         ({"zarr_format": 4}, "zarr"),
-        ({"threads": -1}, "thread_count: got -1"),
+        ({"threads": -1}, "threads: got -1"),
         ({"memory_bytes": -1}, "memory_bytes: got -1"),
         ({"chunk_bytes": -1}, "chunk_bytes: got -1"),
         ({"data_file_bytes": -1}, "must be >= 0, where 0 means no limit"),

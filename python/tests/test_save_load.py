@@ -366,7 +366,7 @@ def test_stats(ckpt: Path) -> None:
     assert saved.decoded_bytes == 400_000
     assert 0 < saved.stored_bytes < 400_000
     assert set(saved.phase_seconds) >= {"plan", "transfer", "sync", "commit"}
-    assert saved.buffer_bytes_peak > 0
+    assert saved.memory_bytes_peak > 0
     holdfast.load(ckpt)
     loaded = holdfast.last_stats()
     assert loaded is not None and loaded.decoded_bytes == 400_000

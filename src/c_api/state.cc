@@ -106,7 +106,7 @@ Result<SaveOptions> SaveOptionsFrom(const holdfast_save_options* options) {
   result.zarr_format = given.zarr_format;
   result.use_ocdbt = given.use_files == 0;
   result.overwrite = given.overwrite != 0;
-  result.run.thread_count = given.thread_count;
+  result.run.threads = given.threads;
   return result;
 }
 

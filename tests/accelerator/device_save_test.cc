@@ -33,7 +33,7 @@ class DeviceSave : public ::testing::Test {
   static SaveOptions Reproducible() {
     SaveOptions options;
     options.sync = false;
-    options.chunk_bytes_target = 10000;
+    options.chunk_bytes = 10000;
     options.now_ns = [] { return uint64_t{1'700'000'000'000'000'000}; };
     options.random_hex = [counter = uint64_t{0}]() mutable {
       char text[33];

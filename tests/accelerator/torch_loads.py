@@ -139,6 +139,25 @@ def numbers_and_arrays_together(ctx: Context) -> None:
 
 
 @check()
+def planes_on_the_device(ctx: Context) -> None:
+    """Byte planes are decoded on the device, once its kernels are compiled."""
+    options = {"compression": "planes", "overwrite": True}
+    w = trees.elements(torch.float32, (64, 64), 1)
+    holdfast.save(ctx.scratch / "f", {"w": w}, fingerprints=True, **options)
+    trees.load_on(ctx.scratch / "f", ctx.device, fingerprints=True)
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
+        shape = (1536, 4096 // dtype.itemsize)
+        weights = torch.randn(*shape, dtype=torch.float64).mul(0.02).to(dtype)
+        holdfast.save(ctx.scratch / "p", {"w": weights}, **options)
+        got = trees.load_on(ctx.scratch / "p", ctx.device)
+        trees.same_tensors(got, {"w": weights}, ctx.device)
+        stats = holdfast.last_stats()
+        assert stats is not None
+        if not ctx.pretend:
+            assert stats.device_decoded_bytes == stats.decoded_bytes, stats
+
+
+@check()
 def damaged_files(ctx: Context) -> None:
     """Damage is reported in the same words as on the CPU."""
     for options in (

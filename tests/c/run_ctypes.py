@@ -44,7 +44,7 @@ class SaveOptions(ctypes.Structure):
     _fields_ = [("struct_size", Size), ("format", Text),
                 ("compression", Text), ("zarr_format", ctypes.c_int),
                 ("use_files", ctypes.c_int), ("overwrite", ctypes.c_int),
-                ("thread_count", ctypes.c_int)]
+                ("threads", ctypes.c_int)]
 
 
 SIGNATURES = {

@@ -94,7 +94,7 @@ TEST(Convert, AnyLayoutKeepsTheTree) {
     save.format = random() % 2 == 0 ? Format::kOrbax : Format::kOrbaxV1;
     save.zarr_format = 2 + random() % 2;
     save.use_ocdbt = random() % 2 == 0;
-    save.chunk_bytes_target = random() % 2 == 0 ? 0 : 300 + random() % 5000;
+    save.chunk_bytes = random() % 2 == 0 ? 0 : 300 + random() % 5000;
     save.compression = static_cast<Compression>(random() % 3);
     save.custom_metadata = R"({"note": "kept"})";
     const std::string source = scratch.path() + "/s" + std::to_string(round);
@@ -108,10 +108,9 @@ TEST(Convert, AnyLayoutKeepsTheTree) {
     if (random() % 2 == 0) convert.zarr_format = 2 + random() % 2;
     if (random() % 2 == 0) convert.use_ocdbt = random() % 2 == 0;
     convert.compression = static_cast<Compression>(random() % 3);
-    convert.chunk_bytes_target = random() % 3 == 0 ? 0 : 100 + random() % 9000;
-    convert.run.in_flight_bytes_max =
-        random() % 4 == 0 ? 0 : 2000 << (random() % 8);
-    convert.run.thread_count = 1 + random() % 4;
+    convert.chunk_bytes = random() % 3 == 0 ? 0 : 100 + random() % 9000;
+    convert.run.memory_bytes = random() % 4 == 0 ? 0 : 2000 << (random() % 8);
+    convert.run.threads = 1 + random() % 4;
     const int64_t ranks = 1 + random() % 4;
     OnRanks(ranks, [&](ProcessGroup* group) {
       ConvertOptions own = convert;
@@ -163,7 +162,7 @@ TEST(Convert, ReshardsAsARunOnThatMeshSaves) {
   options.sharding = [&](const LeafInfo&) {
     return Result<std::optional<Sharding>>(std::optional<Sharding>(sharding));
   };
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   ASSERT_TRUE(
       Convert(scratch.path() + "/s", scratch.path() + "/t", options).ok());
   const auto opened = Open(scratch.path() + "/t");
@@ -200,9 +199,9 @@ class CountingReader : public ArrayReader {
 void SaveLarge(const std::string& path, int64_t mib, uint64_t chunk_bytes) {
   SaveOptions save;
   save.sync = false;
-  save.chunk_bytes_target = chunk_bytes;
-  save.run.in_flight_bytes_max = 16 << 20;
-  save.run.thread_count = 2;
+  save.chunk_bytes = chunk_bytes;
+  save.run.memory_bytes = 16 << 20;
+  save.run.threads = 2;
   const Tree tree = Tree::Dict(
       {{"w", Tree::DeferredArray(DType::kUint32, {mib * 1024, 256},
                                  std::make_shared<CountingReader>())}});
@@ -220,7 +219,7 @@ TEST(Convert, DecodesEachStoredChunkOnceWhereMemoryAllows) {
   SaveLarge(source, 8, 2 << 20);  // four chunks of rows
   ConvertOptions options;
   options.sync = false;
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   // The new chunks are columns: each needs a part of every old chunk.
   const NamedSharding columns{{.axis_names = {"x"}, .shape = {8}}, {{}, {"x"}}};
   options.sharding = [&](const LeafInfo&) {
@@ -234,7 +233,7 @@ TEST(Convert, DecodesEachStoredChunkOnceWhereMemoryAllows) {
   EXPECT_EQ((*Open(scratch.path() + "/once"))->leaves()[0].chunk_count, 8u);
   // With room for two of the eight columns at a time, the source is read four
   // times.
-  options.run.in_flight_bytes_max = 8 << 20;
+  options.run.memory_bytes = 8 << 20;
   const auto more = Convert(source, scratch.path() + "/more", options);
   ASSERT_TRUE(more.ok()) << more.status().ToString();
   EXPECT_EQ(more->read_bytes, 4 * once->read_bytes);
@@ -260,9 +259,9 @@ TEST(Convert, MemoryIsBounded) {
   SaveLarge(source, 192, 24 << 20);
   ConvertOptions options;
   options.sync = false;
-  options.run.in_flight_bytes_max = 32 << 20;
-  options.run.thread_count = 2;
-  options.chunk_bytes_target = 4 << 20;
+  options.run.memory_bytes = 32 << 20;
+  options.run.threads = 2;
+  options.chunk_bytes = 4 << 20;
   // Resets the kernel's peak counter.
   if (!(std::ofstream("/proc/self/clear_refs") << "5" << std::flush)) {
     GTEST_SKIP() << "the kernel does not count peaks anew";
@@ -284,7 +283,7 @@ TEST(Convert, DamageFailsAllRanksAndLeavesNothing) {
   SaveOptions save;
   save.use_ocdbt = false;
   save.compression = Compression::kNone;
-  save.chunk_bytes_target = 256;
+  save.chunk_bytes = 256;
   ASSERT_TRUE(
       Save(source,
            Tree::Dict({{"w", Tree(RandomArray(DType::kUint8, {4096}, 1))}}),

@@ -44,7 +44,7 @@ Tree SmallTree(Compression compression) {
 
 RunOptions OneThread() {
   RunOptions run;
-  run.thread_count = 1;
+  run.threads = 1;
   return run;
 }
 

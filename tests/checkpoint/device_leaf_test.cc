@@ -120,7 +120,7 @@ class DeviceLeaves : public ::testing::Test {
 
   static SaveOptions Reproducible(SaveOptions options) {
     options.sync = false;
-    options.chunk_bytes_target = 10000;
+    options.chunk_bytes = 10000;
     options.now_ns = [] { return uint64_t{1'700'000'000'000'000'000}; };
     options.random_hex = [counter = uint64_t{0}]() mutable {
       char text[33];
@@ -151,7 +151,7 @@ TEST_F(DeviceLeaves, AreSavedAsTheSameFilesAsHostArrays) {
   ways[5].format = Format::kOrbaxV1;
   ways[6].also = AlsoSafetensors();
   ways[7].fingerprints = true;
-  ways[8].run.in_flight_bytes_max = 20000;
+  ways[8].run.memory_bytes = 20000;
   for (size_t way = 0; way < ways.size(); ++way) {
     SCOPED_TRACE(way);
     std::map<std::string, std::string> files[2];
@@ -196,7 +196,7 @@ TEST_F(DeviceLeaves, AFailingDeviceCostsNoEarlierCheckpoint) {
       Tree::Dict({{"w", OnDevice(after, Arrangement::kColumns)}});
   SaveOptions options = Reproducible({});
   options.overwrite = true;
-  options.run.thread_count = 2;
+  options.run.threads = 2;
   int failed_count = 0;
   for (int call = 1; call < 40; ++call) {
     SCOPED_TRACE(call);

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/device_loads.h"
 #include "checkpoint/forged_fingerprint.h"
 #include "checkpoint/test_trees.h"
-#include "engine/device/device_loader.h"
 #include "gmock/gmock.h"
 #include "ground/tensor/box.h"
 #include "ground/tensor/copy.h"
@@ -33,162 +33,6 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// How the elements of a target are arranged on its device.
-enum class TargetLayout { kRows, kColumns, kEverySecond, kBackwards };
-constexpr TargetLayout kTargetLayouts[] = {
-    TargetLayout::kRows, TargetLayout::kColumns, TargetLayout::kEverySecond,
-    TargetLayout::kBackwards};
-
-// Memory of a device that a load writes to, and what it must be afterwards.
-struct TargetBox {
-  DeviceReadRequest request;
-  DeviceAddress memory = 0;
-  std::string want;
-};
-
-DeviceArray ArrangedAs(DType dtype, const Shape& shape, TargetLayout layout) {
-  DeviceArray array;
-  array.dtype = dtype;
-  array.shape = shape;
-  array.strides = ContiguousStrides(shape, DTypeBytes(dtype));
-  const size_t rank = shape.size();
-  if (layout == TargetLayout::kColumns) {
-    Shape reversed(shape.rbegin(), shape.rend());
-    array.strides = ContiguousStrides(reversed, DTypeBytes(dtype));
-    std::reverse(array.strides.begin(), array.strides.end());
-  } else if (layout == TargetLayout::kEverySecond) {
-    for (int64_t& stride : array.strides) stride *= 2;
-  } else if (layout == TargetLayout::kBackwards && rank > 0) {
-    array.strides[0] = -array.strides[0];
-  }
-  return array;
-}
-
-class DeviceLoads : public ::testing::Test {
- protected:
-  static DeviceLoaderOptions SmallWindows() {
-    return {.window_bytes = {1024, 4096},
-            .lane_count_max = 3,
-            .pinned_bytes_max = 3 * 4096,
-            .wait_seconds_max = 20};
-  }
-
-  explicit DeviceLoads(const DeviceTwin::Options& options = {.device_count = 2})
-      : twin_(options) {}
-
-  void TearDown() override { EXPECT_THAT(twin_.violations(), IsEmpty()); }
-
-  // Allocates memory on a device for a box of a leaf, filled with 'g'; its
-  // elements have to become those that the host reads.
-  TargetBox BoxOn(int device, const Checkpoint& checkpoint, size_t leaf,
-                  const Box& box, DType dtype, TargetLayout layout) {
-    TargetBox target;
-    DeviceArray array = ArrangedAs(dtype, box.shape, layout);
-    const auto byte_count = static_cast<size_t>(
-        2 * ElementCount(box.shape) * static_cast<int64_t>(DTypeBytes(dtype)));
-    const int64_t first =
-        layout == TargetLayout::kBackwards && !box.shape.empty()
-            ? -array.strides[0] * (box.shape[0] - 1)
-            : 0;
-    target.want.assign(byte_count, 'g');
-    target.memory = twin_.Allocate(device, target.want);
-    array.address = target.memory + static_cast<uint64_t>(first);
-    const auto read = checkpoint.ReadBox(leaf, box.origin, box.shape);
-    EXPECT_TRUE(read.ok()) << read.status().ToString();
-    ConvertStrided(read->view(), {dtype, target.want.data() + first, box.shape,
-                                  array.strides});
-    target.request = {leaf, box.origin, std::move(array)};
-    return target;
-  }
-
-  // Returns the boxes of all arrays, on devices and in layouts in turns.
-  std::vector<TargetBox> AllBoxes(const Checkpoint& checkpoint) {
-    std::vector<TargetBox> boxes;
-    const auto& leaves = checkpoint.leaves();
-    for (size_t leaf = 0; leaf < leaves.size(); ++leaf) {
-      const LeafInfo& info = leaves[leaf];
-      const bool is_array =
-          info.dtype && info.problem.ok() &&
-          (info.kind == ValueKind::kArray || info.kind == ValueKind::kScalar);
-      if (!is_array || ElementCount(info.shape) == 0) continue;
-      boxes.push_back(BoxOn(static_cast<int>(leaf % 2), checkpoint, leaf,
-                            BoxOf(info.shape), *info.dtype,
-                            kTargetLayouts[leaf / 2 % 4]));
-    }
-    return boxes;
-  }
-
-  static std::vector<DeviceReadRequest> RequestsOf(
-      const std::vector<TargetBox>& boxes) {
-    std::vector<DeviceReadRequest> requests;
-    for (const TargetBox& box : boxes) requests.push_back(box.request);
-    return requests;
-  }
-
-  Result<Stats> Load(const Checkpoint& checkpoint,
-                     const std::vector<TargetBox>& boxes,
-                     const RunOptions& run = {}) {
-    return loader_->Read(checkpoint, RequestsOf(boxes), run);
-  }
-
-  bool AreRight(const std::vector<TargetBox>& boxes) {
-    return std::ranges::all_of(boxes, [&](const TargetBox& box) {
-      return twin_.Read(box.memory, box.want.size()) == box.want;
-    });
-  }
-
-  void ExpectLoads(const Checkpoint& checkpoint, RunOptions run = {}) {
-    const std::vector<TargetBox> boxes = AllBoxes(checkpoint);
-    EXPECT_FALSE(boxes.empty());
-    Progress last;
-    run.progress = [&](const Progress& progress) { last = progress; };
-    const auto loaded = Load(checkpoint, boxes, run);
-    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
-    EXPECT_GT(last.total_bytes, 0u);
-    EXPECT_EQ(last.done_bytes, last.total_bytes);
-    for (const TargetBox& box : boxes) {
-      EXPECT_TRUE(twin_.Read(box.memory, box.want.size()) == box.want)
-          << checkpoint.leaves()[box.request.leaf].name;
-    }
-  }
-
-  void ExpectLoads(const std::string& path) {
-    SCOPED_TRACE(path);
-    const auto opened = Open(path);
-    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
-    ExpectLoads(**opened);
-  }
-
-  std::unique_ptr<Checkpoint> SaveAndOpen(const Tree& tree,
-                                          SaveOptions options = {},
-                                          const OpenOptions& open = {}) {
-    options.sync = false;
-    options.overwrite = true;
-    const auto saved = Save(path_, tree, options);
-    EXPECT_TRUE(saved.ok()) << saved.status().ToString();
-    auto opened = Open(path_, open);
-    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
-    return *std::move(opened);
-  }
-
-  // An array of 60 chunks of 400 bytes.
-  std::unique_ptr<Checkpoint> SmallCheckpoint(
-      Compression compression = Compression::kZstd) {
-    SaveOptions options;
-    options.chunk_bytes_target = 400;
-    options.compression = compression;
-    return SaveAndOpen(
-        Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {60, 100}, 1))}}),
-        options);
-  }
-
-  DeviceTwin twin_;
-  std::unique_ptr<DeviceLoader> loader_ =
-      std::make_unique<DeviceLoader>(twin_, SmallWindows());
-  const ScratchDirectory scratch_;
-  const std::string path_ = scratch_ / "ckpt";
-};
-
 TEST_F(DeviceLoads, EqualHostLoadsInEveryWayOfSaving) {
   std::vector<SaveOptions> ways(8);
   ways[1].compression = Compression::kNone;
@@ -203,7 +47,7 @@ TEST_F(DeviceLoads, EqualHostLoadsInEveryWayOfSaving) {
     SCOPED_TRACE(way);
     // The chunks are smaller than a window, or larger.
     for (const uint64_t chunk_bytes : {1000, 6000}) {
-      ways[way].chunk_bytes_target = chunk_bytes;
+      ways[way].chunk_bytes = chunk_bytes;
       ExpectLoads(*SaveAndOpen(AllKindsTree(), ways[way]));
     }
   }
@@ -289,7 +133,7 @@ TEST_F(DeviceLoads, ReadAnyBoxesWithCastsOnBothDevices) {
   SaveOptions options;
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(round);
-    options.chunk_bytes_target = round % 2 == 0 ? 500 : 20000;
+    options.chunk_bytes = round % 2 == 0 ? 500 : 20000;
     options.compression =
         round % 3 == 0 ? Compression::kNone : Compression::kZstd;
     std::mt19937 random(round);
@@ -309,7 +153,7 @@ TEST_F(DeviceLoads, ReadAnyBoxesWithCastsOnBothDevices) {
                               DType::kFloat32, DType::kInt8};
       boxes.push_back(BoxOn(random() % 2, *checkpoint, leaf, box,
                             dtypes[random() % 3],
-                            kTargetLayouts[random() % 4]));
+                            kElementOrders[random() % 4]));
     }
     const auto loaded = Load(*checkpoint, boxes);
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -322,7 +166,7 @@ TEST_F(DeviceLoads, ReplicasAreReadOnceAndCopiedBetweenDevices) {
        {Compression::kZstd, Compression::kNone}) {
     const auto checkpoint = SmallCheckpoint(compression);
     std::vector<TargetBox> boxes;
-    for (const TargetLayout layout : kTargetLayouts) {
+    for (const ElementOrder layout : kElementOrders) {
       boxes.push_back(BoxOn(static_cast<int>(layout) % 2, *checkpoint, 0,
                             BoxOf({60, 100}), DType::kFloat32, layout));
     }
@@ -340,7 +184,7 @@ TEST_F(DeviceLoads, DecodeEachChunkOnceForAllDevices) {
   std::vector<TargetBox> boxes;
   for (int i = 0; i < 4; ++i) {
     boxes.push_back(BoxOn(i % 2, *checkpoint, 0, {{0, 25 * i}, {60, 25}},
-                          DType::kFloat32, TargetLayout::kRows));
+                          DType::kFloat32, ElementOrder::kRows));
   }
   const auto loaded = Load(*checkpoint, boxes);
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -351,7 +195,7 @@ TEST_F(DeviceLoads, DecodeEachChunkOnceForAllDevices) {
 TEST_F(DeviceLoads, WriteOnlyAfterTheProgramsWork) {
   const auto checkpoint = SmallCheckpoint();
   std::vector<TargetBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
-                                        DType::kFloat32, TargetLayout::kRows)};
+                                        DType::kFloat32, ElementOrder::kRows)};
   const DeviceStream stream = *twin_.CreateStream(1);
   boxes[0].request.target.stream = stream;
   int polls_left = 20;
@@ -372,7 +216,7 @@ TEST_F(DeviceLoads, TheProgramsWorkThatNeverEndsIsADeadlineOrCancelled) {
   loader_ = std::make_unique<DeviceLoader>(twin_, options);
   const auto checkpoint = SmallCheckpoint();
   std::vector<TargetBox> boxes = {BoxOn(1, *checkpoint, 0, BoxOf({60, 100}),
-                                        DType::kFloat32, TargetLayout::kRows)};
+                                        DType::kFloat32, ElementOrder::kRows)};
   const DeviceStream stream = *twin_.CreateStream(1);
   boxes[0].request.target.stream = stream;
   std::atomic<bool> is_cancelled{false};
@@ -400,7 +244,7 @@ TEST_F(DeviceLoads, CancelAndProgressAreThoseOfOneCall) {
   const auto checkpoint = SmallCheckpoint();
   const std::vector<TargetBox> boxes = {BoxOn(0, *checkpoint, 0,
                                               BoxOf({60, 100}), DType::kFloat32,
-                                              TargetLayout::kRows)};
+                                              ElementOrder::kRows)};
   std::vector<uint64_t> done;
   std::atomic<bool> is_cancelled{false};
   uint64_t cancel_at = ~uint64_t{0};
@@ -425,7 +269,7 @@ TEST_F(DeviceLoads, CancelAndProgressAreThoseOfOneCall) {
 
 TEST_F(DeviceLoads, DamageIsTheHostsError) {
   SaveOptions options;
-  options.chunk_bytes_target = 400;
+  options.chunk_bytes = 400;
   options.compression = Compression::kZstd;
   options.use_ocdbt = false;
   SaveAndOpen(
@@ -451,7 +295,7 @@ TEST_F(DeviceLoads, DamageIsTheHostsError) {
 
 TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
   SaveOptions options;
-  options.chunk_bytes_target = 400;
+  options.chunk_bytes = 400;
   options.fingerprints = true;
   options.use_ocdbt = false;
   options.sync = false;
@@ -473,7 +317,7 @@ TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
   };
   const auto box = [&](int device, int64_t first, DType dtype) {
     return BoxOn(device, *intact, 0, {{0, first}, {60, 50}}, dtype,
-                 TargetLayout::kRows);
+                 ElementOrder::kRows);
   };
   EXPECT_EQ(count_of({box(0, 0, DType::kFloat32), box(1, 50, DType::kFloat32)}),
             1u);
@@ -494,7 +338,7 @@ TEST_F(DeviceLoads, CheckFingerprintsOfArraysInManyWindows) {
 TEST_F(DeviceLoads, RefuseWhatTheHostRefusesAndOtherMemory) {
   const auto checkpoint = SmallCheckpoint();
   const TargetBox whole = BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
-                                DType::kFloat32, TargetLayout::kRows);
+                                DType::kFloat32, ElementOrder::kRows);
   const auto message = [&](const auto& change) {
     DeviceReadRequest request = whole.request;
     change(request);
@@ -520,23 +364,23 @@ TEST_F(DeviceLoads, RefuseWhatTheHostRefusesAndOtherMemory) {
 
 TEST_F(DeviceLoads, StayInTheirMemory) {
   SaveOptions options;
-  options.chunk_bytes_target = 1000;
+  options.chunk_bytes = 1000;
   const auto checkpoint = SaveAndOpen(
       Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {300, 100}, 1))}}),
       options);
   const std::vector<TargetBox> boxes = {
       BoxOn(0, *checkpoint, 0, BoxOf({300, 100}), DType::kFloat32,
-            TargetLayout::kRows)};
+            ElementOrder::kRows)};
   RunOptions run;
-  run.thread_count = 3;
-  run.in_flight_bytes_max = 2000;  // one window of 1024
+  run.threads = 3;
+  run.memory_bytes = 2000;  // one window of 1024
   ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
   EXPECT_TRUE(AreRight(boxes));
   EXPECT_EQ(twin_.pinned_bytes_peak(), 1024u);
-  run.in_flight_bytes_max = 5000;  // for three lanes only 1024 each
+  run.memory_bytes = 5000;  // for three lanes only 1024 each
   ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
   EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 1024);
-  run.in_flight_bytes_max = 0;
+  run.memory_bytes = 0;
   ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
   EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 1024 + 3 * 4096);
   const uint64_t kept_bytes = twin_.pinned_bytes();
@@ -550,7 +394,7 @@ TEST_F(DeviceLoads, SmallLoadsTakeLittleMemory) {
   const auto checkpoint = SmallCheckpoint();
   const std::vector<TargetBox> small = {
       BoxOn(0, *checkpoint, 0, {{0, 0}, {2, 100}}, DType::kFloat32,
-            TargetLayout::kRows)};
+            ElementOrder::kRows)};
   ASSERT_TRUE(Load(*checkpoint, small).ok());
   EXPECT_TRUE(AreRight(small));
   EXPECT_EQ(twin_.pinned_bytes_peak(), 1024u);
@@ -568,12 +412,12 @@ TEST_F(DeviceLoads, EachFailingCallIsAnErrorAndTheNextLoadIsRight) {
     std::vector<TargetBox> boxes;
     for (const int device : {0, 1}) {
       boxes.push_back(BoxOn(device, *checkpoint, 0, part, DType::kFloat32,
-                            TargetLayout::kRows));
+                            ElementOrder::kRows));
     }
     boxes.push_back(BoxOn(1, *checkpoint, 0, {{30, 0}, {8, 100}},
-                          DType::kFloat32, TargetLayout::kRows));
+                          DType::kFloat32, ElementOrder::kRows));
     RunOptions run;
-    run.thread_count = 2;
+    run.threads = 2;
     twin_.FailCall(call, UnavailableError("injected"));
     const auto loaded = Load(*checkpoint, boxes, run);
     twin_.FailCall(0, Status());
@@ -619,7 +463,7 @@ class DeviceLoadsThatCheck : public DeviceLoads {
 
   std::unique_ptr<Checkpoint> WithFingerprints(const Tree& tree) {
     SaveOptions options;
-    options.chunk_bytes_target = 400;
+    options.chunk_bytes = 400;
     options.fingerprints = true;
     return SaveAndOpen(tree, options, opened_);
   }
@@ -629,7 +473,7 @@ class DeviceLoadsThatCheck : public DeviceLoads {
   }
 
   TargetBox WholeOn(int device, const Checkpoint& checkpoint, size_t leaf,
-                    TargetLayout layout = TargetLayout::kRows) {
+                    ElementOrder layout = ElementOrder::kRows) {
     const LeafInfo& info = checkpoint.leaves()[leaf];
     return BoxOn(device, checkpoint, leaf, BoxOf(info.shape), *info.dtype,
                  layout);
@@ -717,9 +561,9 @@ TEST_F(DeviceLoadsThatCheck, CheckEachReplica) {
 TEST_F(DeviceLoadsThatCheck, CheckOnlyCompleteArraysInTheirOwnDType) {
   const auto checkpoint = SmallWithFingerprints();
   const TargetBox half = BoxOn(0, *checkpoint, 0, {{0, 0}, {30, 100}},
-                               DType::kFloat32, TargetLayout::kRows);
+                               DType::kFloat32, ElementOrder::kRows);
   const TargetBox cast = BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
-                               DType::kFloat64, TargetLayout::kRows);
+                               DType::kFloat64, ElementOrder::kRows);
   EXPECT_EQ(Load(*checkpoint, {half})->fingerprint_count, 0u);
   EXPECT_EQ(Load(*checkpoint, {cast})->fingerprint_count, 0u);
   EXPECT_EQ(compiled_count_, 0);
@@ -740,7 +584,7 @@ TEST_F(DeviceLoadsThatCheck, TheHostChecksWhatDevicesCannot) {
     EXPECT_EQ(loaded->fingerprint_count, 1u);
   };
   const TargetBox rows = WholeOn(1, *checkpoint, 0);
-  const TargetBox columns = WholeOn(0, *checkpoint, 0, TargetLayout::kColumns);
+  const TargetBox columns = WholeOn(0, *checkpoint, 0, ElementOrder::kColumns);
   expect_host_checks({columns});
   expect_host_checks({rows, columns});
   const auto loaded = LoadWithStuckByte(*checkpoint, {rows, columns}, rows);
@@ -825,37 +669,12 @@ TEST_F(DeviceLoadsThatCheck,
       Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {6, 100}, 1))}}));
   const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint, 0),
                                         WholeOn(1, *checkpoint, 0)};
-  const uint64_t device_bytes = twin_.device_bytes(0);
-  int failed_count = 0, succeeded_count = 0;
-  for (int call = 1;; ++call) {
-    SCOPED_TRACE(call);
-    loader_ = std::make_unique<DeviceLoader>(twin_, options_);
-    const int call_count = twin_.call_count();
-    twin_.FailCall(call, UnavailableError("injected"));
-    const auto loaded = Load(*checkpoint, boxes);
-    twin_.FailCall(0, Status());
-    const bool has_failed = twin_.call_count() - call_count >= call;
-    if (loaded.ok()) {
-      ++succeeded_count;
-      EXPECT_TRUE(AreRight(boxes));
-      EXPECT_EQ(loaded->fingerprint_count, 1u);
-    } else {
-      ++failed_count;
-      EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable);
-      EXPECT_THAT(std::string(loaded.status().message()),
-                  AllOf(HasSubstr("injected"), HasSubstr("leaf w")));
-    }
-    const auto again = Load(*checkpoint, boxes);
-    ASSERT_TRUE(again.ok()) << again.status().ToString();
-    EXPECT_EQ(again->fingerprint_count, 1u);
-    loader_.reset();
-    EXPECT_EQ(twin_.device_bytes(0), device_bytes);
-    EXPECT_EQ(twin_.device_bytes(1), device_bytes);
-    EXPECT_EQ(twin_.handle_count(), 0u);
-    if (!has_failed) break;
-  }
-  EXPECT_GT(failed_count, 30);
-  EXPECT_GE(succeeded_count, 12);  // what it takes to load kernels twice
+  const Outcomes outcomes = LoadWithEachCallFailing(
+      *checkpoint, boxes, options_,
+      [](const Stats& stats) { EXPECT_EQ(stats.fingerprint_count, 1u); });
+  EXPECT_GT(outcomes.failed_count, 30);
+  EXPECT_GE(outcomes.succeeded_count,
+            12);  // what it takes to load kernels twice
 }
 
 class DeviceLoadsThatStall : public DeviceLoads {
@@ -871,7 +690,7 @@ TEST_F(DeviceLoadsThatStall, CopiesThatDoNotEndKeepTheirMemory) {
   const auto checkpoint = SmallCheckpoint();
   const auto owner = std::make_shared<int>(0);
   std::vector<TargetBox> boxes = {BoxOn(0, *checkpoint, 0, BoxOf({60, 100}),
-                                        DType::kFloat32, TargetLayout::kRows)};
+                                        DType::kFloat32, ElementOrder::kRows)};
   boxes[0].request.target.owner = owner;
   twin_.Stall(true);
   const auto late = Load(*checkpoint, boxes);
@@ -936,7 +755,7 @@ TEST_F(DeviceLoadsThatFail, ALostDeviceIsAnErrorAndItsOwnersAreKept) {
     auto request = RequestOn(twin);
     request.target.owner = owner;
     RunOptions run;
-    run.thread_count = 1;
+    run.threads = 1;
     run.progress = [&](const Progress& progress) {
       if (progress.done_bytes >= 8000) twin.Lose();
     };
@@ -976,7 +795,7 @@ TEST_F(DeviceLoadsThatFail, NoCopyGoesOnAfterAnotherIsRefused) {
   const auto owner = std::make_shared<int>(0);
   request.target.owner = owner;
   RunOptions run;
-  run.thread_count = 1;
+  run.threads = 1;
   const auto loaded = loader.Read(*checkpoint, {request}, run);
   EXPECT_EQ(std::string(loaded.status().message()),
             "leaf w: device 0: refused");
@@ -998,7 +817,7 @@ TEST_F(DeviceLoadsWithoutPinnedMemory, UseOrdinaryMemoryAndSaySoOnce) {
   const auto checkpoint = SmallCheckpoint();
   const std::vector<TargetBox> boxes = {BoxOn(0, *checkpoint, 0,
                                               BoxOf({60, 100}), DType::kFloat32,
-                                              TargetLayout::kRows)};
+                                              ElementOrder::kRows)};
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 2; ++i) {
     const auto loaded = Load(*checkpoint, boxes);

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 SaveOptions Fast(bool use_ocdbt = true) {
   SaveOptions options;
-  options.run.thread_count = 2;
+  options.run.threads = 2;
   options.use_ocdbt = use_ocdbt;
   return options;
 }

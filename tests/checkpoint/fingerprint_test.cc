@@ -95,7 +95,7 @@ TEST_F(Fingerprints, AreThoseOfTheElementsInEveryLayout) {
         SaveOptions options = WithFingerprints();
         options.zarr_format = zarr_format;
         options.use_ocdbt = use_ocdbt;
-        options.chunk_bytes_target = chunk_bytes;
+        options.chunk_bytes = chunk_bytes;
         SaveTree(tree, options);
         const auto found = FingerprintsIn(path_);
         EXPECT_EQ(found, FingerprintsOfElements(path_));
@@ -126,8 +126,8 @@ TEST_F(Fingerprints, OfCastsAndOfWhatGoesInPieces) {
          {Compression::kNone, Compression::kZstd, Compression::kPlanes}) {
       SaveOptions options = WithFingerprints();
       options.save_args["cast"].dtype = DType::kBfloat16;
-      options.run.in_flight_bytes_max = budget;
-      options.chunk_bytes_target = 0;  // larger than the budget
+      options.run.memory_bytes = budget;
+      options.chunk_bytes = 0;  // larger than the budget
       options.compression = compression;
       SaveTree(tree, options);
       const auto found = FingerprintsIn(path_);
@@ -178,7 +178,7 @@ TEST_F(Fingerprints, OfPartsAddUp) {
   for (const bool use_ocdbt : {true, false}) {
     SaveOptions options = WithFingerprints();
     options.use_ocdbt = use_ocdbt;
-    options.chunk_bytes_target = 3000;
+    options.chunk_bytes = 3000;
     for (const Status& status : SaveOfTwo(path_, w, {options, options})) {
       ASSERT_TRUE(status.ok()) << status.ToString();
     }

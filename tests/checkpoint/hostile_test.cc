@@ -675,7 +675,7 @@ std::string VerifyWithDescriptors(const std::string& path, rlim_t more_count) {
   const rlimit limit{most, most};
   ::setrlimit(RLIMIT_NOFILE, &limit);
   RunOptions run;
-  run.thread_count = 2;
+  run.threads = 2;
   const auto report = Verify(path, {}, run);
   return report.ok() ? "damages " + std::to_string(report->damages.size())
                      : report.status().ToString();

@@ -140,9 +140,9 @@ class ManyRanks : public testing::TestWithParam<RanksLayout> {
     options.zarr_format = GetParam().zarr_format;
     options.use_ocdbt = GetParam().use_ocdbt;
     options.compression = GetParam().compression;
-    options.chunk_bytes_target = 0;
+    options.chunk_bytes = 0;
     options.sync = false;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     return options;
   }
   int64_t rank_count() const { return GetParam().rank_count; }
@@ -304,7 +304,7 @@ TEST_P(ManyRanks, ShareDeferredArrays) {
     const auto big_reader = std::make_shared<HostReader>(big);
     const auto small_reader = std::make_shared<HostReader>(small);
     SaveOptions options = Options(group);
-    options.chunk_bytes_target = 512;
+    options.chunk_bytes = 512;
     options.save_args["cast"].dtype = DType::kFloat64;
     const Tree tree = Tree::Dict(
         {{"big", Tree::DeferredArray(DType::kFloat32, {64, 32}, big_reader)},
@@ -342,7 +342,7 @@ TEST_P(ManyRanks, OnlyThePrimaryWritesALiveArray) {
   };
   ExpectAllOk(OnAllRanks(rank_count(), [&](ProcessGroup& group) {
     SaveOptions options = Options(group);
-    options.chunk_bytes_target = 64;
+    options.chunk_bytes = 64;
     const Tree tree = Tree::Dict(
         {{"w", Tree::DeferredArray(DType::kUint8, {64, 8},
                                    std::make_shared<Reader>(group.rank()))}});
@@ -403,7 +403,7 @@ class ItemParts : public testing::Test {
  protected:
   SaveOptions Options() const {
     SaveOptions options;
-    options.chunk_bytes_target = 0;
+    options.chunk_bytes = 0;
     options.sync = false;
     return options;
   }

@@ -45,7 +45,7 @@ Tree SmallTree(uint32_t seed) {
 
 SaveOptions Quickly() {
   SaveOptions options;
-  options.run.thread_count = 2;
+  options.run.threads = 2;
   return options;
 }
 

@@ -118,7 +118,7 @@ class RankKill : public testing::Test {
           options.group = &dying;
           options.sync = false;
           options.overwrite = true;
-          options.run.thread_count = 1;
+          options.run.threads = 1;
           return Save(root_ + "/" + std::to_string(step),
                       TreeOf(group.rank(), seed), options)
               .status();

@@ -58,7 +58,7 @@ struct ReadLayout {
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
-  uint64_t chunk_bytes_target;
+  uint64_t chunk_bytes;
 };
 
 class ReadIntoTest : public testing::TestWithParam<ReadLayout> {
@@ -68,7 +68,7 @@ class ReadIntoTest : public testing::TestWithParam<ReadLayout> {
     options.zarr_format = GetParam().zarr_format;
     options.use_ocdbt = GetParam().use_ocdbt;
     options.compression = GetParam().compression;
-    options.chunk_bytes_target = GetParam().chunk_bytes_target;
+    options.chunk_bytes = GetParam().chunk_bytes;
     options.sync = false;
     const auto saved = Save(path_, tree, options);
     EXPECT_TRUE(saved.ok()) << saved.status().ToString();
@@ -118,8 +118,8 @@ TEST_P(ReadIntoTest, GivesWhatReadBoxGives) {
       requests.push_back(std::move(request));
     }
     RunOptions run;
-    run.thread_count = random() % 3 + 1;
-    run.in_flight_bytes_max = round % 2 ? 1000 : 1 << 20;
+    run.threads = random() % 3 + 1;
+    run.memory_bytes = round % 2 ? 1000 : 1 << 20;
     const auto stats = checkpoint->ReadInto(requests, run);
     ASSERT_TRUE(stats.ok()) << stats.status().ToString();
     for (const ReadRequest& request : requests) {
@@ -244,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
       return "Zarr" + std::to_string(layout.zarr_format) +
              (layout.use_ocdbt ? "Ocdbt" : "Directories") +
              std::to_string(static_cast<int>(layout.compression)) + "Chunk" +
-             std::to_string(layout.chunk_bytes_target);
+             std::to_string(layout.chunk_bytes);
     });
 
 // Only the wanted bytes of an uncompressed chunk are read.
@@ -255,7 +255,7 @@ TEST(ReadIntoParts, MoveOnlyTheirBytes) {
     const std::string path = scratch / "checkpoint";
     SaveOptions options;
     options.compression = Compression::kNone;
-    options.chunk_bytes_target = 0;
+    options.chunk_bytes = 0;
     options.use_ocdbt = use_ocdbt;
     options.sync = false;
     const Array whole = RandomArray(DType::kFloat32, {1024, 1024}, 5);
@@ -290,7 +290,7 @@ TEST(ReadIntoParts, AreCheckedWhereThatIsCheap) {
   options.compression = Compression::kNone;
   options.use_ocdbt = false;
   options.sync = false;
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   ASSERT_TRUE(Save(path,
                    Tree::Dict({{"w", RandomArray(DType::kUint8, {9999}, 5)}}),
                    options)

@@ -21,7 +21,7 @@ struct RoundLayout {
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
-  uint64_t chunk_bytes_target;
+  uint64_t chunk_bytes;
 };
 
 class RoundTrip : public testing::TestWithParam<RoundLayout> {
@@ -32,7 +32,7 @@ class RoundTrip : public testing::TestWithParam<RoundLayout> {
     options.zarr_format = GetParam().zarr_format;
     options.use_ocdbt = GetParam().use_ocdbt;
     options.compression = GetParam().compression;
-    options.chunk_bytes_target = GetParam().chunk_bytes_target;
+    options.chunk_bytes = GetParam().chunk_bytes;
     options.sync = false;  // does not change the files
     return options;
   }
@@ -59,7 +59,7 @@ TEST_P(RoundTrip, SameBytesForAnyThreadCount) {
   std::map<std::string, std::string> files[2];
   for (int run = 0; run < 2; ++run) {
     SaveOptions options = Options();
-    options.run.thread_count = run == 0 ? 1 : 8;
+    options.run.threads = run == 0 ? 1 : 8;
     options.now_ns = [] { return uint64_t{1'700'000'000'000'000'000}; };
     options.random_hex = [counter = uint64_t{0}]() mutable {
       char text[33];
@@ -157,7 +157,7 @@ std::string LayoutName(const testing::TestParamInfo<RoundLayout>& info) {
          "Zarr" + std::to_string(layout.zarr_format) +
          (layout.use_ocdbt ? "Ocdbt" : "Directories") +
          std::string(CompressionName(layout.compression)) +
-         (layout.chunk_bytes_target == 64 ? "SmallChunks" : "");
+         (layout.chunk_bytes == 64 ? "SmallChunks" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, RoundTrip, testing::ValuesIn(AllLayouts()),
@@ -246,20 +246,20 @@ TEST(Save, KeepsTheByteBudget) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "ckpt";
   SaveOptions options;
-  options.run.thread_count = 4;
-  options.run.in_flight_bytes_max = 3 << 20;
-  options.chunk_bytes_target = 1 << 20;
+  options.run.threads = 4;
+  options.run.memory_bytes = 3 << 20;
+  options.chunk_bytes = 1 << 20;
   const Tree tree =
       Tree::Dict({{"w", RandomArray(DType::kFloat32, {16, 1 << 18}, 3)}});
   const auto saved = Save(path, tree, options);
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-  EXPECT_LE(saved->stats.in_flight_bytes_peak, 3u << 20);
+  EXPECT_LE(saved->stats.memory_bytes_peak, 3u << 20);
   LoadOptions load_options;
   load_options.run = options.run;
   const auto loaded = Load(path, load_options);
   ASSERT_TRUE(loaded.ok());
   EXPECT_TRUE(loaded->tree == tree);
-  EXPECT_LE(loaded->stats.in_flight_bytes_peak, 3u << 20);
+  EXPECT_LE(loaded->stats.memory_bytes_peak, 3u << 20);
 }
 
 // Returns the number of bytes that this process has asked the system to read so
@@ -282,12 +282,12 @@ TEST(Load, OfWhatGoesAwayMeanwhileIsNoTreeOfFillValues) {
   SaveOptions options;
   options.use_ocdbt = false;
   options.write_digests = false;
-  options.chunk_bytes_target = 4 << 10;
+  options.chunk_bytes = 4 << 10;
   options.sync = false;
   const Array matrix = RandomArray(DType::kFloat32, {64, 64}, 9);
   ASSERT_TRUE(Save(path, Tree::Dict({{"w", matrix}}), options).ok());
   LoadOptions load;
-  load.run.thread_count = 1;
+  load.run.threads = 1;
   load.run.progress = [&](const Progress&) {
     if (fs::exists(path)) fs::rename(path, scratch / "elsewhere");
   };
@@ -309,7 +309,7 @@ TEST(ReadBox, ARowOfAChunkedMatrixReadsUnderOnePercent) {
         scratch / std::to_string(static_cast<int>(compression));
     SaveOptions options;
     options.compression = compression;
-    options.chunk_bytes_target = 512 << 10;
+    options.chunk_bytes = 512 << 10;
     options.sync = false;
     ASSERT_TRUE(Save(path, Tree::Dict({{"w", matrix}}), options).ok());
     const auto checkpoint = Open(path);

@@ -73,7 +73,7 @@ struct ShardedLayout {
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
-  uint64_t chunk_bytes_target;
+  uint64_t chunk_bytes;
 };
 
 class ShardedSave : public testing::TestWithParam<ShardedLayout> {
@@ -83,7 +83,7 @@ class ShardedSave : public testing::TestWithParam<ShardedLayout> {
     options.zarr_format = GetParam().zarr_format;
     options.use_ocdbt = GetParam().use_ocdbt;
     options.compression = GetParam().compression;
-    options.chunk_bytes_target = GetParam().chunk_bytes_target;
+    options.chunk_bytes = GetParam().chunk_bytes;
     options.sync = false;
     return options;
   }
@@ -223,23 +223,23 @@ INSTANTIATE_TEST_SUITE_P(
       return "Zarr" + std::to_string(layout.zarr_format) +
              (layout.use_ocdbt ? "Ocdbt" : "Directories") +
              std::to_string(static_cast<int>(layout.compression)) + "Chunk" +
-             std::to_string(layout.chunk_bytes_target);
+             std::to_string(layout.chunk_bytes);
     });
 
 TEST(SaveBudget, CastChunksStayWithinIt) {
   const ScratchDirectory scratch;
   SaveOptions options;
   options.compression = Compression::kNone;
-  options.chunk_bytes_target = 256 << 10;
-  options.run.in_flight_bytes_max = 1 << 20;
-  options.run.thread_count = 1;
+  options.chunk_bytes = 256 << 10;
+  options.run.memory_bytes = 1 << 20;
+  options.run.threads = 1;
   options.save_args["w"].dtype = DType::kFloat32;
   const Tree tree =
       Tree::Dict({{"w", RandomArray(DType::kFloat64, {1 << 20}, 1)}});
   const auto saved = Save(scratch / "checkpoint", tree, options);
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-  EXPECT_LE(saved->stats.in_flight_bytes_peak, uint64_t{1} << 20);
-  EXPECT_GE(saved->stats.in_flight_bytes_peak, uint64_t{512} << 10)
+  EXPECT_LE(saved->stats.memory_bytes_peak, uint64_t{1} << 20);
+  EXPECT_GE(saved->stats.memory_bytes_peak, uint64_t{512} << 10)
       << "a chunk and its cast";
   EXPECT_EQ(saved->stats.decoded_bytes, uint64_t{4} << 20);
 }

@@ -287,7 +287,7 @@ TEST(LiveSaves, ASaveIsSeenAndLeavesNothing) {
     SaveOptions options;
     options.commit_mode = mode;
     options.sync = false;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     ASSERT_TRUE(Save(path, tree, options).ok());
     ASSERT_EQ(seen.size(), 1u);
     EXPECT_EQ(seen[0].path, path);

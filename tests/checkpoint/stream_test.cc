@@ -95,9 +95,9 @@ class LargeChunks : public ::testing::TestWithParam<StreamLayout> {
     options.zarr_format = GetParam().zarr_format;
     options.use_ocdbt = GetParam().use_ocdbt;
     options.compression = GetParam().compression;
-    options.chunk_bytes_target = 0;
-    options.run.in_flight_bytes_max = kBudgetBytes;
-    options.run.thread_count = 2;
+    options.chunk_bytes = 0;
+    options.run.memory_bytes = kBudgetBytes;
+    options.run.threads = 2;
     return Deterministic(options);
   }
 
@@ -125,17 +125,17 @@ Tree Loaded(const std::string& path) {
 TEST_P(LargeChunks, ComeBackWithinTheBudget) {
   const Tree tree = LargeTree();
   SaveOptions plain = Options();
-  plain.run.in_flight_bytes_max = 0;
+  plain.run.memory_bytes = 0;
   ASSERT_TRUE(Save(scratch_ / "plain", tree, plain).ok());
   const auto saved = Save(path_, tree, Options());
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-  EXPECT_LE(saved->stats.in_flight_bytes_peak, kBudgetBytes);
+  EXPECT_LE(saved->stats.memory_bytes_peak, kBudgetBytes);
   LoadOptions load_options;
-  load_options.run.in_flight_bytes_max = kBudgetBytes;
-  load_options.run.thread_count = 2;
+  load_options.run.memory_bytes = kBudgetBytes;
+  load_options.run.threads = 2;
   const auto loaded = Load(path_, load_options);
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
-  EXPECT_LE(loaded->stats.in_flight_bytes_peak, kBudgetBytes);
+  EXPECT_LE(loaded->stats.memory_bytes_peak, kBudgetBytes);
   EXPECT_TRUE(loaded->tree == Loaded(scratch_ / "plain"));
   const auto report = Verify(path_);
   ASSERT_TRUE(report.ok());
@@ -146,8 +146,8 @@ TEST_P(LargeChunks, ComeBackWithinTheBudget) {
 TEST_P(LargeChunks, AreTheSameFilesForAnyThreadCount) {
   const Tree tree = LargeTree();
   SaveOptions one = Options(), four = Options();
-  one.run.thread_count = 1;
-  four.run.thread_count = 4;
+  one.run.threads = 1;
+  four.run.threads = 4;
   ExpectSameFiles(SavedFiles(tree, one), SavedFiles(tree, four));
 }
 
@@ -159,7 +159,7 @@ TEST_P(LargeChunks, InOnePieceAreTheSameFilesForAnyBudget) {
       {"zeros", Tree(*Array::Allocate(DType::kUint8, {1 << 22}))},
   });
   SaveOptions unbounded = Options();
-  unbounded.run.in_flight_bytes_max = 0;
+  unbounded.run.memory_bytes = 0;
   ExpectSameFiles(SavedFiles(tree, Options()), SavedFiles(tree, unbounded));
 }
 
@@ -169,7 +169,7 @@ TEST_P(LargeChunks, AreCastBothWays) {
   options.save_args["w"].dtype = DType::kFloat32;
   const auto saved = Save(path_, Tree::Dict({{"w", Tree(source)}}), options);
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-  EXPECT_LE(saved->stats.in_flight_bytes_peak, kBudgetBytes);
+  EXPECT_LE(saved->stats.memory_bytes_peak, kBudgetBytes);
   auto checkpoint = Open(path_);
   ASSERT_TRUE(checkpoint.ok());
   // Two overlapping parts, cast back.
@@ -185,11 +185,11 @@ TEST_P(LargeChunks, AreCastBothWays) {
   request({0, 0}, top);
   request({0, 601}, right);
   RunOptions run;
-  run.in_flight_bytes_max = kBudgetBytes;
-  run.thread_count = 2;
+  run.memory_bytes = kBudgetBytes;
+  run.threads = 2;
   const auto read = (*checkpoint)->ReadInto(requests, run);
   ASSERT_TRUE(read.ok()) << read.status().ToString();
-  EXPECT_LE(read->in_flight_bytes_peak, kBudgetBytes);
+  EXPECT_LE(read->memory_bytes_peak, kBudgetBytes);
   const auto* values = reinterpret_cast<const int16_t*>(source.view().data);
   const auto* top_values = reinterpret_cast<const int16_t*>(top.view().data);
   const auto* right_values =
@@ -229,8 +229,8 @@ TEST_P(LargeChunks, DamageIsNamedAsWithoutABudget) {
   const uint64_t file_bytes = fs::file_size(file);
   const auto load = [&](uint64_t budget_bytes) {
     LoadOptions options;
-    options.run.in_flight_bytes_max = budget_bytes;
-    options.run.thread_count = 1;
+    options.run.memory_bytes = budget_bytes;
+    options.run.threads = 1;
     return Load(path_, options).status().ToString();
   };
   ASSERT_EQ(load(kBudgetBytes), "OK");
@@ -281,20 +281,20 @@ TEST(LargeShards, AreTheSameFilesForAnyBudget) {
       SaveOptions options;
       options.zarr_format = 3;
       options.compression = Compression::kZstd;  // planes need whole chunks
-      options.run.in_flight_bytes_max = is_bounded ? kBudgetBytes : 0;
+      options.run.memory_bytes = is_bounded ? kBudgetBytes : 0;
       options.save_args["w"].read_chunk_shape = Shape{rows, 1000};
       const std::string path = scratch / "checkpoint";
       const auto saved = Save(path, tree, Deterministic(options));
       ASSERT_TRUE(saved.ok()) << saved.status().ToString();
       if (is_bounded) {
-        EXPECT_LE(saved->stats.in_flight_bytes_peak, kBudgetBytes);
+        EXPECT_LE(saved->stats.memory_bytes_peak, kBudgetBytes);
       }
       LoadOptions load_options;
-      load_options.run.in_flight_bytes_max = kBudgetBytes;
+      load_options.run.memory_bytes = kBudgetBytes;
       const auto loaded = Load(path, load_options);
       ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
       EXPECT_TRUE(loaded->tree == tree);
-      EXPECT_LE(loaded->stats.in_flight_bytes_peak, kBudgetBytes);
+      EXPECT_LE(loaded->stats.memory_bytes_peak, kBudgetBytes);
       files[is_bounded] = StreamFiles(path);
       fs::remove_all(path);
     }
@@ -329,13 +329,13 @@ TEST(LargeBloscChunks, GoAlone) {
   const ScratchDirectory scratch;
   SaveOptions options;
   options.compression = Compression::kFast;
-  options.chunk_bytes_target = 0;
-  options.run.in_flight_bytes_max = kBudgetBytes;
+  options.chunk_bytes = 0;
+  options.run.memory_bytes = kBudgetBytes;
   const Tree tree =
       Tree::Dict({{"w", Tree(RandomArray(DType::kFloat32, {1 << 20}, 1))}});
   const auto saved = Save(scratch / "checkpoint", tree, options);
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-  EXPECT_EQ(saved->stats.in_flight_bytes_peak, uint64_t{4} << 20);
+  EXPECT_EQ(saved->stats.memory_bytes_peak, uint64_t{4} << 20);
   EXPECT_TRUE(Loaded(scratch / "checkpoint") == tree);
 }
 

@@ -60,11 +60,11 @@ TEST_F(ConvertVerb, PassesOn) {
   EXPECT_EQ(options.zarr_format, 3);
   EXPECT_EQ(options.use_ocdbt, false);
   EXPECT_EQ(options.compression, Compression::kFast);
-  EXPECT_EQ(options.chunk_bytes_target, 1u << 20);
+  EXPECT_EQ(options.chunk_bytes, 1u << 20);
   EXPECT_TRUE(options.overwrite);
   EXPECT_FALSE(options.check);
-  EXPECT_EQ(options.run.in_flight_bytes_max, 1u << 30);
-  EXPECT_EQ(options.run.thread_count, 3);
+  EXPECT_EQ(options.run.memory_bytes, 1u << 30);
+  EXPECT_EQ(options.run.threads, 3);
   EXPECT_THAT(options.names, ElementsAre("params.w", "params.b"));
   const auto json = nlohmann::json::parse(ran.out);
   EXPECT_EQ(json["checked"], false);

@@ -202,8 +202,8 @@ Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
   }
   auto& world = TheWorld();
   world.calls.open = options;
-  world.calls.thread_count = run.thread_count;
-  world.calls.in_flight_bytes_max = run.in_flight_bytes_max;
+  world.calls.threads = run.threads;
+  world.calls.memory_bytes = run.memory_bytes;
   const auto found = world.checkpoints.find(path);
   if (found == world.checkpoints.end()) {
     return NotFoundError("no checkpoint at " + path);

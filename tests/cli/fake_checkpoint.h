@@ -37,8 +37,8 @@ struct FakeCheckpoint {
 // Records the calls that the verbs made.
 struct FakeCalls {
   OpenOptions open;
-  int thread_count = -1;
-  uint64_t in_flight_bytes_max = 0;
+  int threads = -1;
+  uint64_t memory_bytes = 0;
   std::vector<std::pair<Shape, Shape>> boxes;  // origin, shape of each ReadBox
   int read_count = 0;                          // complete leaves
   ConvertOptions convert;

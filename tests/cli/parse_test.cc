@@ -22,15 +22,15 @@ TEST(ParseArgs, TakesGnuSpellings) {
   EXPECT_EQ(args->verb, VerbId::kVerify);
   EXPECT_THAT(args->operands, ElementsAre("/ckpt"));
   EXPECT_EQ(args->ram_bytes_max, uint64_t{512} << 20);
-  EXPECT_EQ(args->thread_count, 3);
+  EXPECT_EQ(args->threads, 3);
   EXPECT_EQ(args->step, 7);
   EXPECT_TRUE(args->quiet);
   EXPECT_FALSE(args->verify);
 }
 
 TEST(ParseArgs, TakesAttachedAndBundledShortFlags) {
-  EXPECT_EQ(ParseArgs({"verify", "-j4", "/c"})->thread_count, 4);
-  EXPECT_EQ(ParseArgs({"verify", "-j", "4", "/c"})->thread_count, 4);
+  EXPECT_EQ(ParseArgs({"verify", "-j4", "/c"})->threads, 4);
+  EXPECT_EQ(ParseArgs({"verify", "-j", "4", "/c"})->threads, 4);
   const auto args = ParseArgs({"ls", "-lq", "/c"});
   ASSERT_TRUE(args.ok());
   EXPECT_TRUE(args->long_listing && args->quiet);

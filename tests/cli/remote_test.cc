@@ -46,8 +46,8 @@ TEST_F(RemoteVerbs, CpPassesItsOptionsOn) {
             0);
   const CopyOptions& options = TheRemote().copy;
   EXPECT_TRUE(options.overwrite && options.verify && options.restart);
-  EXPECT_EQ(options.run.in_flight_bytes_max, uint64_t{64} << 20);
-  EXPECT_EQ(options.run.thread_count, 3);
+  EXPECT_EQ(options.run.memory_bytes, uint64_t{64} << 20);
+  EXPECT_EQ(options.run.threads, 3);
 }
 
 TEST_F(RemoteVerbs, FailuresHaveTheirExitCodes) {

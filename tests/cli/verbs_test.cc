@@ -135,8 +135,8 @@ TEST_F(Verbs, OpenOptionsReachTheLibrary) {
   EXPECT_FALSE(Calls().open.verify);
   RunWords({"verify", "--missing=fill", "-j2", "--ram=1M", "/c"});
   EXPECT_EQ(Calls().open.missing_chunks, MissingChunks::kFill);
-  EXPECT_EQ(Calls().thread_count, 2);
-  EXPECT_EQ(Calls().in_flight_bytes_max, 1u << 20);
+  EXPECT_EQ(Calls().threads, 2);
+  EXPECT_EQ(Calls().memory_bytes, 1u << 20);
 }
 
 TEST_F(Verbs, TreeDrawsBoxes) {

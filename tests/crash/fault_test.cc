@@ -119,16 +119,18 @@ ScenarioOptions SmallOptions() {
   const char* wanted = std::getenv("HOLDFAST_FAULT_ARRAYS");
   ScenarioOptions options;
   options.array_count = wanted == nullptr ? 4 : std::atoi(wanted);
-  options.thread_count = 1;
+  options.threads = 1;
   return options;
 }
 
 std::vector<Scenario> FaultScenarios() { return AllScenarios(SmallOptions()); }
 
-class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
+// A scenario that is repeated, each time with a fault of kind `F`.
+template <typename F>
+class ScenarioFaults : public testing::TestWithParam<std::tuple<Scenario, F>> {
  protected:
-  const Scenario& scenario() const { return std::get<0>(GetParam()); }
-  const Fault& fault() const { return std::get<1>(GetParam()); }
+  const Scenario& scenario() const { return std::get<0>(this->GetParam()); }
+  const F& fault() const { return std::get<1>(this->GetParam()); }
 
   void SetUp() override {
     ASSERT_TRUE(scenario().prepare(mirror_.path()).ok());
@@ -147,6 +149,13 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
     }
   }
 
+  DiskMirror mirror_;
+  Files start_;  // the prepared files
+  std::string where_;
+};
+
+class Faults : public ScenarioFaults<Fault> {
+ protected:
   // Runs the scenario with the k-th call failing. Returns whether there was a
   // k-th call.
   bool FailAt(long k) {
@@ -186,9 +195,6 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
     return true;
   }
 
-  DiskMirror mirror_;
-  Files start_;  // the prepared files
-  std::string where_;
   std::map<std::string, int> silent_;  // faults without an error, by call
 };
 
@@ -207,6 +213,96 @@ TEST_P(Faults, AreToldAndLoseNothing) {
 INSTANTIATE_TEST_SUITE_P(Calls, Faults,
                          testing::Combine(testing::ValuesIn(FaultScenarios()),
                                           testing::ValuesIn(AllFaults())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param).name +
+                                  std::get<1>(info.param).name;
+                         });
+
+// A device that fails while its arrays are saved.
+struct DeviceFault {
+  std::string name;
+  void (*order)(DeviceTwin& twin, int k);
+  // This process cannot use the device again.
+  bool is_final = false;
+};
+
+std::vector<DeviceFault> AllDeviceFaults() {
+  return {
+      {"CallFails",
+       [](DeviceTwin& twin, int k) {
+         twin.FailCall(k, UnavailableError("as ordered"));
+       }},
+      {"CopyIsCut", [](DeviceTwin& twin, int k) { twin.CutCopy(k); }},
+      {"IsLost", [](DeviceTwin& twin, int k) { twin.LoseAt(k); }, true},
+  };
+}
+
+std::vector<Scenario> DeviceScenarios() {
+  std::vector<Scenario> scenarios = FaultScenarios();
+  std::erase_if(scenarios, [](const Scenario& s) { return !s.device; });
+  scenarios.push_back(FromDevice(SaveByRanks, SmallOptions()));
+  return scenarios;
+}
+
+class DeviceFaults : public ScenarioFaults<DeviceFault> {
+ protected:
+  CrashDevice& device() const { return *scenario().device; }
+
+  // Lets the device go on with all that it was asked for.
+  void ExpectNoViolation() {
+    device().twin().RunAll();
+    const std::vector<std::string> violations = device().twin().violations();
+    EXPECT_TRUE(violations.empty()) << violations.front() << ", " << where_;
+  }
+
+  void ExpectAllIsGivenBack() {
+    device().Stop();
+    EXPECT_EQ(device().twin().pinned_bytes(), 0u) << where_;
+    EXPECT_EQ(device().twin().device_bytes(0), 0u) << where_;
+    EXPECT_EQ(device().twin().handle_count(), 0u) << where_;
+  }
+
+  // Runs the scenario with the k-th fault. Returns whether it was told.
+  bool FailAt(int k) {
+    const std::string& root = mirror_.path();
+    EXPECT_TRUE(mirror_.Show(start_).ok());
+    device().Restart();
+    fault().order(device().twin(), k);
+    const Status status = scenario().act(root);
+    where_ = "fault " + std::to_string(k) + ": " + status.ToString();
+    // All copies come before the commit.
+    const Moment moment = status.ok() ? Moment::kCompleted : Moment::kBefore;
+    EXPECT_EQ(JudgeRoot(scenario(), root, moment), "") << where_;
+    ExpectNoLeftover(root);
+    if (fault().is_final) device().Stop();
+    ExpectNoViolation();
+    if (!status.ok()) {
+      if (fault().is_final) device().Restart();
+      device().twin().Recover();
+      const Status next = scenario().act(root);
+      EXPECT_TRUE(next.ok()) << next.ToString() << " after " << where_;
+      EXPECT_EQ(JudgeRoot(scenario(), root, Moment::kCompleted), "") << where_;
+      ExpectNoViolation();
+    }
+    ExpectAllIsGivenBack();
+    mirror_.Reload();
+    return !status.ok();
+  }
+};
+
+TEST_P(DeviceFaults, AreToldAndLoseNothing) {
+  int k = 1;
+  while (FailAt(k) && !HasFailure() && k < 5000) ++k;
+  std::printf("%-22s %-10s %4d faults\n", scenario().name.c_str(),
+              fault().name.c_str(), k - 1);
+  EXPECT_GT(k, 10);
+  // The tests of other faults use the device.
+  device().Restart();
+}
+
+INSTANTIATE_TEST_SUITE_P(Device, DeviceFaults,
+                         testing::Combine(testing::ValuesIn(DeviceScenarios()),
+                                          testing::ValuesIn(AllDeviceFaults())),
                          [](const auto& info) {
                            return std::get<0>(info.param).name +
                                   std::get<1>(info.param).name;

@@ -21,7 +21,7 @@ bool IsAllowed(const StepFate& fate, const std::string& content,
 
 std::string LoadedContent(const Scenario& scenario, const std::string& path) {
   LoadOptions options;
-  options.run.thread_count = 1;
+  options.run.threads = 1;
   const auto loaded = Load(path, options);
   if (!loaded.ok()) return "unreadable: " + loaded.status().ToString();
   for (const auto& [name, tree] : scenario.contents) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "checkpoint/test_trees.h"
+#include "crash/crash_device.h"
 #include "crash/libc_calls.h"
 #include "crash/model_times.h"
 #include "crash/recorder.h"
@@ -56,6 +57,7 @@ struct Layout {
   bool in_pieces = false;  // PendingSave with two items and loose files
   bool in_views = false;   // views of other checkpoints, by each kind of link
   Renames renames = Renames::kAll;
+  bool from_device = false;
 };
 
 Tree MakeTree(uint32_t seed) {
@@ -71,7 +73,7 @@ class Crash : public testing::TestWithParam<Layout> {
  protected:
   SaveOptions Options() const {
     SaveOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     options.use_ocdbt = GetParam().use_ocdbt;
     options.sync = GetParam().sync;
     options.overwrite = true;
@@ -80,22 +82,29 @@ class Crash : public testing::TestWithParam<Layout> {
 
   static LoadOptions OneThread() {
     LoadOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     return options;
   }
 
   Status SaveTree(const Tree& tree) const {
     const ScopedRenames renames(GetParam().renames);
     if (GetParam().in_views) return SaveView(tree);
+    if (GetParam().from_device) return SaveFromDevice(tree);
     return GetParam().in_pieces ? SaveInPieces(tree)
                                 : Save(path_, tree, Options()).status();
+  }
+
+  Status SaveFromDevice(const Tree& tree) const {
+    CrashDevice device;
+    const auto held = device.Hold(tree);
+    return held.ok() ? Save(path_, *held, Options()).status() : held.status();
   }
 
   // Makes a view of one of the sources, which hold both trees.
   Status SaveView(const Tree& tree) const {
     const bool is_old = tree == old_;
     ViewOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     options.sync = GetParam().sync;
     options.overwrite = true;
     options.link = is_old ? LinkKind::kSymbolic : LinkKind::kCopy;
@@ -255,15 +264,17 @@ TEST_P(Crash, FirstSaveIsThereOrNot) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Crash,
-    testing::Values(Layout{"OcdbtSynced", true, true},
-                    Layout{"OcdbtUnsynced", true, false},
-                    Layout{"DirectoriesSynced", false, true},
-                    Layout{"Pieces", true, true, true},
-                    Layout{"Views", true, true, false, true},
-                    Layout{"PlainRenames", true, true, false, false,
-                           Renames::kPlain},
-                    Layout{"ViewsByPlainRenames", true, true, false, true,
-                           Renames::kPlain}),
+    testing::Values(
+        Layout{"OcdbtSynced", true, true}, Layout{"OcdbtUnsynced", true, false},
+        Layout{"DirectoriesSynced", false, true},
+        Layout{"Pieces", true, true, true},
+        Layout{"Views", true, true, false, true},
+        Layout{"PlainRenames", true, true, false, false, Renames::kPlain},
+        Layout{"ViewsByPlainRenames", true, true, false, true, Renames::kPlain},
+        Layout{.name = "FromDevice",
+               .use_ocdbt = true,
+               .sync = true,
+               .from_device = true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -159,7 +159,7 @@ TEST_P(Replay, OldOrNewAfterEveryLoss) {
 
 TEST_P(Replay, TheNextRunGoesOn) {
   for (const Scenario& scenario :
-       AllScenarios({.array_count = 6, .thread_count = 1})) {
+       AllScenarios({.array_count = 6, .threads = 1})) {
     if (scenario.name != GetParam().name) continue;
     ExpectTheNextRunGoesOn(scenario, RecordScenario(scenario).record);
   }

@@ -21,11 +21,11 @@ std::string NameOf(int i) { return "w" + std::to_string(1000 + i); }
 
 SaveOptions OptionsOf(const ScenarioOptions& options) {
   SaveOptions save;
-  save.run.thread_count = options.thread_count;
+  save.run.threads = options.threads;
   save.sync = options.sync;
   save.overwrite = true;
   // Several data files, and chunks smaller than arrays.
-  save.chunk_bytes_target = 2048;
+  save.chunk_bytes = 2048;
   save.ocdbt_target_data_file_bytes = 24 << 10;
   return save;
 }
@@ -33,6 +33,17 @@ SaveOptions OptionsOf(const ScenarioOptions& options) {
 SaveOptions Synced(ScenarioOptions options) {
   options.sync = true;
   return OptionsOf(options);
+}
+
+// Returns the tree with its arrays on the device, if there is one.
+Result<Tree> Held(const Tree& tree, CrashDevice* device) {
+  return device == nullptr ? tree : device->Hold(tree);
+}
+
+Status SaveHeld(const std::string& path, const Tree& tree,
+                const ScenarioOptions& options, const SaveOptions& save) {
+  HF_ASSIGN_OR_RETURN(const Tree held, Held(tree, options.device));
+  return Save(path, held, save).status();
 }
 
 Tree ArraysOnly(int array_count, uint32_t seed) {
@@ -77,14 +88,20 @@ Tree RowsOf(int array_count, uint32_t seed, int64_t rank) {
   return tree;
 }
 
-Status SaveOnRanks(const std::string& path, int array_count, uint32_t seed,
-                   const SaveOptions& options) {
+Status SaveOnRanks(const std::string& path, uint32_t seed,
+                   const ScenarioOptions& options, const SaveOptions& save) {
+  // A rank that cannot make its tree would not take part in the save.
+  std::vector<Tree> trees;
+  for (int64_t rank = 0; rank < kRankCount; ++rank) {
+    HF_ASSIGN_OR_RETURN(Tree tree, Held(RowsOf(options.array_count, seed, rank),
+                                        options.device));
+    trees.push_back(std::move(tree));
+  }
   std::vector<Status> statuses(kRankCount);
   OnThreads(kRankCount, kPatienceSeconds, [&](ProcessGroup& group) {
-    SaveOptions mine = options;
+    SaveOptions mine = save;
     mine.group = &group;
-    statuses[group.rank()] =
-        Save(path, RowsOf(array_count, seed, group.rank()), mine).status();
+    statuses[group.rank()] = Save(path, trees[group.rank()], mine).status();
   });
   for (const Status& status : statuses) HF_RETURN_IF_ERROR(status);
   return Status();
@@ -128,7 +145,7 @@ Status SaveRaw(const std::string& root, int array_count,
 Status ViewOf(const std::string& source, const std::string& target,
               LinkKind link, const ScenarioOptions& options) {
   ViewOptions view;
-  view.run.thread_count = options.thread_count;
+  view.run.threads = options.threads;
   view.sync = options.sync;
   view.overwrite = true;
   view.link = link;
@@ -160,7 +177,7 @@ Scenario FirstSave(const ScenarioOptions& options) {
           .prepare = [](const std::string&) { return Status(); },
           .act =
               [=](const std::string& root) {
-                return Save(At(root, 1), tree, OptionsOf(options)).status();
+                return SaveHeld(At(root, 1), tree, options, OptionsOf(options));
               },
           .steps = {{"1", {"", "one"}}},
           .contents = {{"one", tree}}};
@@ -171,11 +188,11 @@ Scenario SaveByRanks(const ScenarioOptions& options) {
   return {.name = "SaveByRanks",
           .prepare =
               [=](const std::string& root) {
-                return SaveOnRanks(At(root, 2), n, 2, Synced(options));
+                return SaveOnRanks(At(root, 2), 2, {n}, Synced(options));
               },
           .act =
               [=](const std::string& root) {
-                return SaveOnRanks(At(root, 3), n, 3, OptionsOf(options));
+                return SaveOnRanks(At(root, 3), 3, options, OptionsOf(options));
               },
           .steps = {{"2", {"two", "two"}}, {"3", {"", "three"}}},
           .contents = {{"two", RowsOf(n, 2, -1)}, {"three", RowsOf(n, 3, -1)}}};
@@ -216,13 +233,13 @@ Scenario SaveAsBothByRanks(const ScenarioOptions& options) {
   return {.name = "SaveAsBothByRanks",
           .prepare =
               [=](const std::string& root) {
-                return SaveOnRanks(At(root, 2), n, 2, Synced(options));
+                return SaveOnRanks(At(root, 2), 2, {n}, Synced(options));
               },
           .act =
               [=](const std::string& root) {
                 SaveOptions save = OptionsOf(options);
                 save.also = AlsoSafetensors(8 << 10);
-                return SaveOnRanks(At(root, 3), n, 3, save);
+                return SaveOnRanks(At(root, 3), 3, options, save);
               },
           .steps = {{"2", {"two", "two"}}, {"3", {"", "three"}}},
           .contents = {{"two", RowsOf(n, 2, -1)}, {"three", RowsOf(n, 3, -1)}}};
@@ -235,13 +252,33 @@ Scenario Overwrite(const ScenarioOptions& options) {
       .prepare = [=](const std::string& root) { return SaveSteps(root, n, 2); },
       .act =
           [=](const std::string& root) {
-            return Save(At(root, 2), ManyArrays(n, 7), OptionsOf(options))
-                .status();
+            return SaveHeld(At(root, 2), ManyArrays(n, 7), options,
+                            OptionsOf(options));
           },
       .steps = {{"1", {"one", "one"}}, {"2", {"old", "new"}}},
       .contents = {{"one", ManyArrays(n, 1)},
                    {"old", ManyArrays(n, 2)},
                    {"new", ManyArrays(n, 7)}}};
+}
+
+Scenario SaveAsync(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {
+      .name = "SaveAsync",
+      .prepare = [=](const std::string& root) { return SaveSteps(root, n, 1); },
+      .act = [=](const std::string& root) -> Status {
+        HF_ASSIGN_OR_RETURN(
+            const auto saver,
+            AsyncCheckpointer::Make(*MakePyTreeHandler({.sync = options.sync}),
+                                    {}, {.sync = options.sync}));
+        HF_ASSIGN_OR_RETURN(const Tree tree,
+                            Held(ManyArrays(n, 2), options.device));
+        HF_RETURN_IF_ERROR(
+            saver->Save(At(root, 2), PyTreeSave(tree), {.force = true}));
+        return saver->Close();
+      },
+      .steps = {{"1", {"one", "one"}}, {"2", {"", "two"}}},
+      .contents = {{"one", ManyArrays(n, 1)}, {"two", ManyArrays(n, 2)}}};
 }
 
 Scenario OverwriteByRenames(const ScenarioOptions& options) {
@@ -456,9 +493,7 @@ Scenario OverwriteByView(const ScenarioOptions& options) {
   const int n = options.array_count;
   return {.name = "OverwriteByView",
           .prepare =
-              [=](const std::string& root) {
-                return SaveRaw(root, n, {1, 2});
-              },
+              [=](const std::string& root) { return SaveRaw(root, n, {1, 2}); },
           .act =
               [=](const std::string& root) {
                 return ViewOf(At(root, 1), At(root, 2), LinkKind::kHard,
@@ -474,7 +509,7 @@ Scenario OverwriteView(const ScenarioOptions& options) {
           .prepare = [=](const std::string& root) -> Status {
             HF_RETURN_IF_ERROR(SaveRaw(root, n, {1, 3}));
             return ViewOf(At(root, 1), At(root, 2), LinkKind::kSymbolic,
-                          {.thread_count = 1});
+                          {.threads = 1});
           },
           .act =
               [=](const std::string& root) {
@@ -487,16 +522,38 @@ Scenario OverwriteView(const ScenarioOptions& options) {
           .contents = {{"one", ManyArrays(n, 1)}, {"three", ManyArrays(n, 3)}}};
 }
 
+Scenario FromDevice(Scenario (*make)(const ScenarioOptions&),
+                    ScenarioOptions options) {
+  static CrashDevice device;
+  options.device = &device;
+  Scenario scenario = make(options);
+  scenario.name += "FromDevice";
+  scenario.device = &device;
+  return scenario;
+}
+
 std::vector<Scenario> AllScenarios(const ScenarioOptions& options) {
-  return {FirstSave(options),           SaveByRanks(options),
-          SaveAsDirectories(options),   Overwrite(options),
-          SaveOfItems(options),         SaveWithMarker(options),
-          OverwriteWithMarker(options), OverwriteByRenames(options),
-          OverwriteByFiles(options),    SaveByManager(options),
-          DeleteStep(options),          PruneSteps(options),
-          SaveAsBoth(options),          SaveAsBothByRanks(options),
-          ViewByLinks(options),         ViewByCopies(options),
-          OverwriteByView(options),     OverwriteView(options)};
+  return {FirstSave(options),
+          SaveByRanks(options),
+          SaveAsDirectories(options),
+          Overwrite(options),
+          SaveOfItems(options),
+          SaveWithMarker(options),
+          OverwriteWithMarker(options),
+          OverwriteByRenames(options),
+          OverwriteByFiles(options),
+          SaveByManager(options),
+          DeleteStep(options),
+          PruneSteps(options),
+          SaveAsBoth(options),
+          SaveAsBothByRanks(options),
+          ViewByLinks(options),
+          ViewByCopies(options),
+          OverwriteByView(options),
+          OverwriteView(options),
+          FromDevice(FirstSave, options),
+          FromDevice(Overwrite, options),
+          FromDevice(SaveAsync, options)};
 }
 
 }  // namespace holdfast

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "crash/crash_device.h"
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"
 #include "holdfast/tools/tools.h"
@@ -40,6 +41,8 @@ struct Scenario {
   std::map<std::string, Tree> contents;
   // The first call of the next run; until then a step may be missing.
   std::function<Status(const std::string& root)> recover = {};
+  // Holds the arrays that the call under test saves; null: the host does.
+  CrashDevice* device = nullptr;
 };
 
 // Prints the scenario's name in googletest's messages.
@@ -49,8 +52,9 @@ inline void PrintTo(const Scenario& scenario, std::ostream* out) {
 
 struct ScenarioOptions {
   int array_count = 100;
-  int thread_count = 4;
+  int threads = 4;
   bool sync = true;
+  CrashDevice* device = nullptr;  // as Scenario::device
 };
 
 // Returns a tree of many small arrays with many dtypes, whose values depend on
@@ -69,6 +73,8 @@ Scenario SaveOfItems(const ScenarioOptions& options);
 // marker as the last file.
 Scenario SaveWithMarker(const ScenarioOptions& options);
 Scenario OverwriteWithMarker(const ScenarioOptions& options);
+// Saves step 2 next to step 1, on a thread of its own.
+Scenario SaveAsync(const ScenarioOptions& options);
 // Overwrites step 2 on a file system whose renames cannot exchange names.
 Scenario OverwriteByRenames(const ScenarioOptions& options);
 // Overwrites step 2 on a file system that cannot rename directories.
@@ -93,6 +99,10 @@ Scenario ViewByCopies(const ScenarioOptions& options);
 Scenario OverwriteByView(const ScenarioOptions& options);
 // Overwrites step 2, a view of step 1, with a view of step 3.
 Scenario OverwriteView(const ScenarioOptions& options);
+
+// Makes a scenario whose arrays are on a device.
+Scenario FromDevice(Scenario (*make)(const ScenarioOptions&),
+                    ScenarioOptions options);
 
 std::vector<Scenario> AllScenarios(const ScenarioOptions& options);
 

@@ -39,12 +39,12 @@ class Case:
     zarr: int
     ocdbt: bool
     compression: str  # "planes", "zstd", "fast", "none"
-    chunk_bytes_target: int  # 0: one chunk per array
+    chunk_bytes: int  # 0: one chunk per array
 
     def options(self):
         return {"format": self.api, "zarr": self.zarr,
                 "ocdbt": int(self.ocdbt), "compression": self.compression,
-                "chunk": self.chunk_bytes_target}
+                "chunk": self.chunk_bytes}
 
     def __str__(self):
         return f"seed {self.seed} " + " ".join(

@@ -79,7 +79,7 @@ def save_random(seed, folder):
     path = folder / f"c{seed}"
     holdfast.save(
         path, case.tree, format=case.api, zarr_format=case.zarr,
-        ocdbt=case.ocdbt, chunk_bytes=case.chunk_bytes_target, durable=False,
+        ocdbt=case.ocdbt, chunk_bytes=case.chunk_bytes, durable=False,
         compression=None if case.compression == "none" else case.compression)
     return path
 

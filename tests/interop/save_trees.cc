@@ -52,7 +52,7 @@ Status SetOption(const std::string& option, holdfast::SaveOptions& options) {
     }
     options.compression = *compression;
   } else if (name == "chunk") {
-    options.chunk_bytes_target = std::stoull(value);
+    options.chunk_bytes = std::stoull(value);
   } else {
     return holdfast::InvalidArgumentError("unknown option " + option);
   }

@@ -72,7 +72,7 @@ class BucketRound {
   static Status SaveNumber(int party, const std::string& name, int64_t number) {
     SaveOptions options;
     options.overwrite = true;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     return Save(At(party, name), TreeOfNumber(number), options).status();
   }
 
@@ -171,7 +171,7 @@ class BucketRound {
   }
   void ReadAll(int party) {
     LoadOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     while (savers_running_ > 0 && !buckets_[party]->died()) {
       const auto loaded = Load(At(party, "7"), options);
       const bool is_whole =

@@ -123,7 +123,7 @@ struct Setting {
     options.sync = false;
     options.use_ocdbt = use_ocdbt;
     options.commit_mode = mode;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     return options;
   }
 };
@@ -268,7 +268,7 @@ class DiskRound {
 
   void ReadAll() {
     LoadOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     while (board_->savers_running > 0) {
       struct stat info;
       if (setting_.mode == CommitMode::kRename &&

@@ -165,13 +165,13 @@ ReplicaOptions DrawReplicaOptions(Draw& draw) {
 
 SaveOptions DrawSaveOptions(const std::vector<Subject>& subjects, Draw& draw) {
   SaveOptions options;
-  options.run.thread_count = 1;
+  options.run.threads = 1;
   options.zarr_format = draw.Pick<int>({2, 3});
   options.use_ocdbt = !draw.Once(4);
   options.compression =
       draw.Pick<Compression>({Compression::kPlanes, Compression::kZstd,
                               Compression::kFast, Compression::kNone});
-  options.chunk_bytes_target = draw.Pick<uint64_t>({0, 16, 64, 512, 8 << 20});
+  options.chunk_bytes = draw.Pick<uint64_t>({0, 16, 64, 512, 8 << 20});
   options.write_digests = !draw.Once(4);
   for (const Subject& subject : subjects) {
     if (!draw.Once(5)) continue;

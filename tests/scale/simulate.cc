@@ -167,8 +167,8 @@ VirtualSave SaveOf(const Setup& setup) {
   VirtualSave save;
   save.process_count = setup.rank_count;
   save.options.compression = Compression::kNone;
-  save.options.chunk_bytes_target = 0;
-  save.options.run.thread_count = 1;
+  save.options.chunk_bytes = 0;
+  save.options.run.threads = 1;
   return save;
 }
 

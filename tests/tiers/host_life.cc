@@ -126,12 +126,12 @@ TieredManagerOptions OptionsOf(const Life& life, int64_t rank) {
   options.parity.parity_shards = 2;
   options.parity.block_bytes = 512;
   options.parity.failure_domain = "host" + std::to_string(life.hosts[rank]);
-  options.save.chunk_bytes_target = 1024;
-  options.save.run.thread_count = 1;
+  options.save.chunk_bytes = 1024;
+  options.save.run.threads = 1;
   options.host = options.listen_address = "127.0.0.1";
   options.timeout_seconds = 3 * life.answer_seconds_max;
   options.answer_seconds_max = life.answer_seconds_max;
-  options.thread_count = 1;
+  options.peer_threads = 1;
   return options;
 }
 

@@ -28,7 +28,7 @@ class TogetherFault : public testing::Test {
     SaveOptions save;
     save.sync = false;
     save.use_ocdbt = false;
-    save.chunk_bytes_target = 64 << 10;
+    save.chunk_bytes = 64 << 10;
     Tree tree = Tree::Dict();
     for (int i = 0; i < 4; ++i) {
       tree.Add("w" + std::to_string(i),

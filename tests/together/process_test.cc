@@ -22,7 +22,7 @@ class TogetherProcesses : public testing::Test {
   TogetherProcesses() {
     SaveOptions save;
     save.sync = false;
-    save.chunk_bytes_target = 256 << 10;
+    save.chunk_bytes = 256 << 10;
     for (int i = 0; i < 6; ++i) {
       arrays_.push_back(RandomArray(DType::kFloat32, {512, 512}, i));
       tree_.Add("w" + std::to_string(i), Tree(arrays_.back()));

@@ -43,7 +43,7 @@ void SaveRandom(std::mt19937& random, Stored& stored) {
   options.zarr_format = random() % 2 ? 2 : 3;
   options.use_ocdbt = random() % 2;
   options.compression = static_cast<Compression>(random() % 3);
-  options.chunk_bytes_target = random() % 2 ? 4096 : 0;
+  options.chunk_bytes = random() % 2 ? 4096 : 0;
   options.write_digests = random() % 2;
   Tree tree = AllKindsTree();
   tree.Add("deep", Tree(RandomArray(DType::kInt16, {6, 5, 40, 3}, random())));
@@ -125,8 +125,8 @@ TEST(ReadTogether, GivesWhatEachWouldReadAlone) {
     const uint64_t messages[] = {0, 100, 1 << 20};
     const uint64_t broadcast_bytes_max = messages[random() % 3];
     for (ReadTogetherOptions& mine : options) {
-      mine.run.thread_count = random() % 3 + 1;
-      mine.run.in_flight_bytes_max = random() % 2 ? 1000 : 1 << 20;
+      mine.run.threads = random() % 3 + 1;
+      mine.run.memory_bytes = random() % 2 ? 1000 : 1 << 20;
       mine.broadcast_bytes_max = broadcast_bytes_max;
       mine.host = std::string(1, 'a' + random() % 3);
     }
@@ -166,7 +166,7 @@ TEST(ReadTogether, StoredBytesAreReadOnceAHost) {
   const std::string path = scratch / "checkpoint";
   SaveOptions save;
   save.sync = false;
-  save.chunk_bytes_target = 64 << 10;
+  save.chunk_bytes = 64 << 10;
   const Array whole = RandomArray(DType::kFloat32, {1024, 2048}, 3);
   ASSERT_TRUE(Save(path, Tree::Dict({{"w", Tree(whole)}}), save).ok());
   const auto opened = Open(path);

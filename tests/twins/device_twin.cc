@@ -12,6 +12,8 @@ namespace {
 constexpr uint64_t kAlignment = 256;
 // Between two allocations, so that a copy beyond one is in none.
 constexpr uint64_t kGapBytes = 4096;
+// The device of streams that were destroyed, which still end their work.
+constexpr int kDestroyed = -1;
 
 Status CheckPitches(uint64_t row_count, uint64_t row_bytes,
                     uint64_t first_pitch, uint64_t second_pitch) {
@@ -105,9 +107,15 @@ void DeviceTwin::CutCopy(int copy) {
   copies_until_cut_ = copy;
 }
 
+void DeviceTwin::LoseAt(int call) {
+  const std::lock_guard lock(mutex_);
+  losing_call_ = call_count_ + call;
+}
+
 void DeviceTwin::Recover() {
   const std::lock_guard lock(mutex_);
   failing_call_ = 0;
+  losing_call_ = 0;
   copies_until_cut_ = 0;
   is_lost_ = false;
   is_stalled_ = false;
@@ -150,6 +158,11 @@ uint64_t DeviceTwin::device_bytes_peak(int device) const {
   return at == device_bytes_peak_.end() ? 0 : at->second;
 }
 
+uint64_t DeviceTwin::copied_to_device_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return copied_to_device_bytes_;
+}
+
 int DeviceTwin::call_count() const {
   const std::lock_guard lock(mutex_);
   return call_count_;
@@ -157,13 +170,15 @@ int DeviceTwin::call_count() const {
 
 size_t DeviceTwin::handle_count() const {
   const std::lock_guard lock(mutex_);
-  const auto made = std::ranges::count_if(
-      streams_, [](const auto& stream) { return stream.first.second != 0; });
+  const auto made = std::ranges::count_if(streams_, [](const auto& stream) {
+    const auto [device, handle] = stream.first;
+    return device != kDestroyed && handle != 0;
+  });
   return events_.size() + static_cast<size_t>(made);
 }
 
 Status DeviceTwin::Begin() {
-  ++call_count_;
+  if (++call_count_ == losing_call_) is_lost_ = true;
   if (is_lost_) return UnavailableError("twin: the device is lost");
   if (call_count_ == failing_call_) return failure_;
   return Status();
@@ -258,9 +273,14 @@ Result<DeviceStream> DeviceTwin::CreateStream(int device) {
 
 void DeviceTwin::DestroyStream(int device, DeviceStream stream) {
   const std::lock_guard lock(mutex_);
-  if (streams_.erase({device, stream}) == 0) {
+  auto destroyed = streams_.extract({device, stream});
+  if (destroyed.empty()) {
     violations_.push_back("a stream is destroyed twice");
+    return;
   }
+  if (destroyed.mapped().work.empty()) return;
+  destroyed.key().first = kDestroyed;
+  streams_.insert(std::move(destroyed));
 }
 
 Result<DeviceEvent> DeviceTwin::CreateEvent(int device) {
@@ -338,6 +358,7 @@ Status DeviceTwin::CopyToDevice(int device, const RowCopy& copy,
   HF_RETURN_IF_ERROR(Begin());
   HF_RETURN_IF_ERROR(CheckPitches(copy.row_count, copy.row_bytes,
                                   copy.device_pitch, copy.host_pitch));
+  copied_to_device_bytes_ += copy.row_bytes * copy.row_count;
   return QueueCopy(device, stream, copy.row_bytes, copy.row_count,
                    [this, copy](uint64_t row, uint64_t byte_count) {
                      CopyRow(copy, /*to_host=*/false, row, byte_count);

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "ground/device/device_driver.h"
+#include "twins/quiet_mutex.h"
 
 namespace holdfast {
 
@@ -74,6 +75,8 @@ class DeviceTwin : public DeviceDriver {
   void Stall(bool is_stalled) { is_stalled_ = is_stalled; }
   // Lets each call from now on fail, as after a hardware error.
   void Lose() { is_lost_ = true; }
+  // The same from the `call`-th call on.
+  void LoseAt(int call);
   // Ends all faults that were ordered, and forgets violations and peaks.
   // Memory, streams, events and queued work stay.
   void Recover();
@@ -85,6 +88,8 @@ class DeviceTwin : public DeviceDriver {
   uint64_t pinned_bytes_peak() const;
   uint64_t device_bytes(int device) const;  // allocated now
   uint64_t device_bytes_peak(int device) const;
+  // Bytes of copies from the host that were begun.
+  uint64_t copied_to_device_bytes() const;
   int call_count() const;
   // Streams and events that were not destroyed.
   size_t handle_count() const;
@@ -151,7 +156,7 @@ class DeviceTwin : public DeviceDriver {
   bool IsPinned(const char* memory, uint64_t byte_count) const;
 
   Options options_;
-  mutable std::mutex mutex_;
+  mutable QuietMutex mutex_;
   std::map<DeviceAddress, Allocation> allocations_;
   std::map<const char*, std::unique_ptr<std::string>> pinned_;
   std::map<std::pair<int, DeviceStream>, Stream> streams_;
@@ -165,8 +170,10 @@ class DeviceTwin : public DeviceDriver {
   uint64_t next_handle_ = 16;  // CUDA's default streams have lower numbers
   uint64_t pinned_bytes_ = 0;
   uint64_t pinned_bytes_peak_ = 0;
+  uint64_t copied_to_device_bytes_ = 0;
   int call_count_ = 0;
   int failing_call_ = 0;
+  int losing_call_ = 0;
   Status failure_;
   int copies_until_cut_ = 0;
   std::atomic<bool> is_lost_{false};

@@ -216,7 +216,7 @@ typedef struct holdfast_save_options {
   int zarr_format;          // 2 or 3; 0: the default of `format`
   int use_files;            // not 0: no OCDBT, one directory per leaf
   int overwrite;            // not 0: replace an existing checkpoint at `path`
-  int thread_count;         // 0: one per CPU
+  int threads;              // 0: one per CPU
 } holdfast_save_options;
 
 // Writes a new checkpoint at `path`, which appears complete and durable, or not

@@ -211,7 +211,7 @@ struct ListOptions {
   bool recursive = false;
   // Also list arrays whose dtype is not in Megatron's table.
   bool allow_any_dtype = false;
-  int thread_count = 0;
+  int threads = 0;
 };
 // Returns one ShardedTensor per array directory, except "*.sync".
 Result<TensorMetadata> LoadZarrBasedShardedMetadata(

@@ -162,7 +162,7 @@ Status AddArrayMetadatas(const std::string& directory, int process,
 // Returns true if the leaf at this path should be processed before others.
 using IsPrioritizedKeyFn =
     std::function<bool(const std::vector<std::string>& keypath)>;
-// Sets `compression` and `chunk_bytes_target` in `options` for handlers that
+// Sets `compression` and `chunk_bytes` in `options` for handlers that
 // have Orbax's options. If use_compression is false, nothing is compressed. If
 // `compression` is absent, the environment variable HOLDFAST_COMPRESSION names
 // it (CompressionName); otherwise it is zstd, as in Orbax. With zstd and none,

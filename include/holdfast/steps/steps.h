@@ -58,7 +58,7 @@ struct ScanOptions {
   // If false, reads names only; commit_time_ns is 0, and no file is opened.
   bool read_metadata = true;
   // 0: chosen by the number of steps.
-  int thread_count = 0;
+  int threads = 0;
 };
 
 // Lists the steps in `root`, sorted by step, then name. Empty if `root` does
@@ -266,4 +266,4 @@ struct DiskUsage {
 
 Result<DiskUsage> MeasureDiskUsage(const std::string& root);
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

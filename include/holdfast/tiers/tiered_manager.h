@@ -116,7 +116,7 @@ struct TieredManagerOptions {
   double answer_seconds_max = 60;
   // Threads that move blocks while the program works. A restore, which the
   // program waits for, uses one thread per processor, and at least six.
-  int thread_count = 2;
+  int peer_threads = 2;
   std::function<void(const std::string&)> warn;  // empty: no warnings
 };
 
@@ -151,9 +151,9 @@ struct TierStats {
 // A step that can be read now.
 struct TierRestore {
   int64_t step = 0;
-  std::string source;              // "local", "parity", "shared"
-  std::string id;                  // different for every copy of the step
-  std::vector<std::string> notes;  // steps that were skipped, and why
+  std::string source;                  // "local", "parity", "shared"
+  std::string id;                      // different for every copy of the step
+  std::vector<std::string> notes;      // steps that were skipped, and why
   std::vector<int64_t> rebuilt_ranks;  // ranks of the save: lost, and rebuilt
   uint64_t healed_block_count = 0;     // in damaged files, on all ranks
   uint64_t peer_bytes = 0;             // received by this rank to heal
@@ -216,4 +216,4 @@ class TieredManager {
   virtual Status Close() = 0;
 };
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

@@ -114,7 +114,7 @@ Result<LeafMap::Shards> ParseShards(std::string_view text);
 
 struct ConvertOptions {
   // Threads, progress ("write", then "check") and cancel flag.
-  // in_flight_bytes_max limits the chunks that are being read, wait, or are
+  // memory_bytes limits the chunks that are being read, wait, or are
   // being written, all together.
   RunOptions run;
   ProcessGroup* group = nullptr;  // borrowed; null: only this process
@@ -135,13 +135,13 @@ struct ConvertOptions {
   // be written (".pt").
   std::optional<Format> format;
   // Orbax's formats use the next four options, and megatron-zarr only
-  // chunk_bytes_target. With other formats, a value other than the default is
+  // chunk_bytes. With other formats, a value other than the default is
   // InvalidArgument.
   std::optional<int> zarr_format;
   std::optional<bool> use_ocdbt;
   // As in SaveOptions.
   Compression compression = Compression::kZstd;
-  uint64_t chunk_bytes_target = uint64_t{8} << 20;
+  uint64_t chunk_bytes = uint64_t{8} << 20;
   // Like SaveOptions::also; only for Orbax's formats. The checkpoint is then
   // written without parts (part_bytes), and with the default `compression` it
   // is not compressed.
@@ -230,4 +230,4 @@ Result<ConvertResult> ConvertFrom(const Checkpoint& source,
                                   const std::string& target,
                                   const ConvertOptions& options = {});
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

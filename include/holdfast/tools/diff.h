@@ -25,7 +25,7 @@
 // DiffOptions::equal_bits.
 //
 // Several threads read pieces of both checkpoints at the same time; only these
-// pieces are held in memory, within RunOptions::in_flight_bytes_max.
+// pieces are held in memory, within RunOptions::memory_bytes.
 // Thread-safety: may run concurrently on the same checkpoints.
 // Units: bytes, elements.
 // Errors: Cancelled; InvalidArgument for invalid options, and for two leaves

@@ -11,7 +11,7 @@
 // are finite on both sides count; a complex element counts as its two parts.
 // Sums do not depend on the number of threads. Pieces of both checkpoints are
 // read at the same time; only these pieces are held in memory, within
-// RunOptions::in_flight_bytes_max.
+// RunOptions::memory_bytes.
 // Thread-safety: may run concurrently on the same checkpoints.
 // Units: bytes, elements.
 // Errors: Cancelled; InvalidArgument for two leaves with the same name. A leaf

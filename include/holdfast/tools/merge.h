@@ -12,7 +12,7 @@
 // equal in all sources.
 //
 // Only the pieces being processed are held in memory, within
-// RunOptions::in_flight_bytes_max.
+// RunOptions::memory_bytes.
 // Thread-safety: that of Save; a merged Checkpoint is immutable.
 // Units: bytes.
 // Errors: those of Open and Convert; InvalidArgument for names that collide,
@@ -78,4 +78,4 @@ Result<ConvertResult> Merge(const std::vector<MergeSource>& sources,
                             const MergeOptions& options = {},
                             const ConvertOptions& convert = {});
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

@@ -84,8 +84,8 @@ RemoteCounters GetRemoteCounters();
 // ---------------------------------------------------------------------------
 
 struct CopyOptions {
-  // thread_count is the number of pieces that are copied concurrently (0: 16
-  // with an object store, otherwise one per CPU); in_flight_bytes_max limits
+  // threads is the number of pieces that are copied concurrently (0: 16
+  // with an object store, otherwise one per CPU); memory_bytes limits
   // the memory; progress has the phases "copy" and "verify".
   RunOptions run;
   // Replace an existing checkpoint or file. If false, that is AlreadyExists.

@@ -85,7 +85,7 @@ struct ViewOptions {
   Compression compression = Compression::kZstd;
   // A larger tensor has chunks of at most this many bytes, if its rows can be
   // divided that way. Bytes in the files do not change.
-  uint64_t chunk_bytes_target = uint64_t{8} << 20;
+  uint64_t chunk_bytes = uint64_t{8} << 20;
   bool overwrite = false;
   bool sync = true;
   std::function<uint64_t()> now_ns;
@@ -122,4 +122,4 @@ Result<ConvertResult> Materialize(const std::string& view,
                                   const std::string& target = "",
                                   const ConvertOptions& options = {});
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

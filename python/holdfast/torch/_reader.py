@@ -227,7 +227,7 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
     def _read(self, requests: Sequence[_Request]) -> None:
         assert self._catalogue is not None
         for some in _within(
-            requests, self._options["in_flight_bytes_max"]
+            requests, self._options["memory_bytes"]
         ):
             self._catalogue.checkpoint.read_into(
                 [r.engine_request for r in some if r.has_elements],

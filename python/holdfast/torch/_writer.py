@@ -123,12 +123,12 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             "zarr_format": zarr_format,
             "use_ocdbt": ocdbt,
             "compression": compression,
-            "chunk_bytes_target": chunk_bytes,
+            "chunk_bytes": chunk_bytes,
             "sync": durable,
-            "thread_count": 0 if threads is None else threads,
+            "threads": 0 if threads is None else threads,
         }
         if memory_bytes is not None:
-            self._options["in_flight_bytes_max"] = memory_bytes
+            self._options["memory_bytes"] = memory_bytes
         self._data_file_bytes = data_file_bytes
         self._save_id = str(uuid.uuid4())
         # Set on the coordinator while a save is running.

@@ -86,6 +86,12 @@ Result<size_t> Checkpoint::Find(std::string_view name) const {
                        info_.path + CloseNames(infos_, name));
 }
 
+Status Checkpoint::CheckNames(const std::vector<std::string>& names) const {
+  std::vector<std::string_view> leaf_names;
+  for (const LeafInfo& leaf : infos_) leaf_names.push_back(leaf.name);
+  return CheckNamesExist(names, leaf_names);
+}
+
 Status Checkpoint::CheckNumber(size_t leaf) const {
   if (leaf < infos_.size()) return infos_[leaf].problem;
   return OutOfRangeError("leaf number " + std::to_string(leaf) + " of " +

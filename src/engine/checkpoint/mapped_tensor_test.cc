@@ -91,7 +91,7 @@ class MapTensorsTest : public testing::Test {
   void Write(Compression compression, uint64_t chunk_bytes = 1 << 20) {
     SaveOptions options;
     options.compression = compression;
-    options.chunk_bytes_target = chunk_bytes;
+    options.chunk_bytes = chunk_bytes;
     options.overwrite = true;
     const auto saved = Save(
         path_,

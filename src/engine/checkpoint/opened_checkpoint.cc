@@ -202,8 +202,19 @@ const ValueDigest* OpenedCheckpoint::DigestOf(const std::string& file,
 }
 
 Result<Stats> OpenedCheckpoint::DoReadInto(
-    const std::vector<ReadRequest>& requests,
-    const RunOptions& run_options) const {
+    const std::vector<ReadRequest>& requests, const RunOptions& run) const {
+  return ReadLeaves(requests, run, nullptr);
+}
+
+Result<Stats> OpenedCheckpoint::ReadEncoded(
+    const std::vector<ReadRequest>& requests, const RunOptions& run,
+    EncodedSink& sink) const {
+  return ReadLeaves(requests, run, &sink);
+}
+
+Result<Stats> OpenedCheckpoint::ReadLeaves(
+    const std::vector<ReadRequest>& requests, const RunOptions& run_options,
+    EncodedSink* sink) const {
   Stopwatch watch, total;
   std::vector<const ReadRequest*> order;
   for (const ReadRequest& request : requests) order.push_back(&request);
@@ -232,7 +243,7 @@ Result<Stats> OpenedCheckpoint::DoReadInto(
   HF_ASSIGN_OR_RETURN(RestorePlan plan, std::move(planned));
   stats.plan_seconds = watch.Lap();
   run.StartPhase("read", WantedBytes(plan.targets));
-  HF_RETURN_IF_ERROR(Restore(std::move(plan), run, stats));
+  HF_RETURN_IF_ERROR(Restore(std::move(plan), run, stats, nullptr, sink));
   stats.total_seconds = total.Lap();
   return stats;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/checkpoint/stored_extents.h"
+#include "engine/restore/encoded_sink.h"
 #include "engine/restore/item.h"
 #include "ground/tensor/box.h"
 #include "ground/tree/flatten.h"
@@ -32,7 +33,9 @@ struct ItemEntries {
 // Returns what an open with these options must look for.
 LookFor LookForOf(const OpenOptions& options);
 
-class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
+class OpenedCheckpoint final : public Checkpoint,
+                               public StoredExtents,
+                               public EncodedReads {
  public:
   // leaves() is empty until DescribeLeaves is called, so functions that need
   // leaves() must not be called before that. LeafName, items and TreeOf do not
@@ -48,6 +51,10 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
   Result<LeafExtents> ExtentsOf(size_t leaf) const override;
   const ValueDigest* DigestOf(const std::string& file, uint64_t offset,
                               uint64_t byte_count) const override;
+
+  Result<Stats> ReadEncoded(const std::vector<ReadRequest>& requests,
+                            const RunOptions& run,
+                            EncodedSink& sink) const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
   // Returns the leaf that leaves()[leaf] describes, and the item that holds it.
@@ -68,6 +75,8 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
 
  private:
   OpenedCheckpoint() = default;
+  Result<Stats> ReadLeaves(const std::vector<ReadRequest>& requests,
+                           const RunOptions& run, EncodedSink* sink) const;
   void AddItem(std::unique_ptr<Item> item, bool name_it);
   void AddItemInfo(const Item& item);
   // Returns the value of a leaf without a layout, which the old msgpack file

@@ -81,14 +81,14 @@ std::string TextOfTree(const Tree& tree) {
 
 std::string TextOfLoaded(const std::string& path) {
   LoadOptions options;
-  options.run.thread_count = 1;
+  options.run.threads = 1;
   const Result<LoadResult> loaded = LoadCheckpoint(Place(path), options);
   return loaded.ok() ? TextOfTree(loaded->tree) : loaded.status().ToString();
 }
 
 SaveOptions QuietOptions(bool overwrite = false) {
   SaveOptions options;
-  options.run.thread_count = 1;
+  options.run.threads = 1;
   options.compression = Compression::kNone;
   options.overwrite = overwrite;
   return options;

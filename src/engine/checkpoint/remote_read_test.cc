@@ -204,7 +204,7 @@ TEST_F(RemoteReadTest, LargeChunksComeInPlaceAndInParts) {
        {Compression::kNone, Compression::kZstd}) {
     SaveOptions options;
     options.compression = compression;
-    options.chunk_bytes_target = 0;
+    options.chunk_bytes = 0;
     SaveToBucket(tree, options);
     const auto loaded = LoadCheckpoint(Place(std::string(kUrl)), {});
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -222,7 +222,7 @@ TEST_F(RemoteReadTest, ARowOfASubChunkedArrayTakesFewRequests) {
       SaveOptions options;
       options.zarr_format = zarr_format;
       options.compression = compression;
-      options.chunk_bytes_target = 1 << 20;
+      options.chunk_bytes = 1 << 20;
       SaveToBucket(tree, options);
       const auto opened = OpenCheckpoint(Place(kUrl), {});
       ASSERT_TRUE(opened.ok()) << opened.status().ToString();
@@ -243,7 +243,7 @@ TEST_F(RemoteReadTest, ABoxOfManyChunksReadsThemAtOnce) {
   const Tree tree =
       Tree::Dict({{"w", Tree(CountingArray(DType::kFloat32, {256, 4096}))}});
   SaveOptions options;
-  options.chunk_bytes_target = 64 << 10;
+  options.chunk_bytes = 64 << 10;
   options.use_ocdbt = false;
   SaveToBucket(tree, options);
   const auto opened = OpenCheckpoint(Place(kUrl), {});

@@ -21,31 +21,6 @@ uint64_t SumBytesOf(const DeviceFingerprintPlan& plan) {
 
 }  // namespace
 
-// Memory of a device, which is freed when nobody needs it any more.
-struct DeviceChecks::Sums {
-  Sums(DeviceDriver& driver_in, int device_in)
-      : driver(driver_in), device(device_in) {}
-  ~Sums() {
-    if (address != 0) driver.FreeDevice(device, address);
-  }
-  Sums(const Sums&) = delete;
-  Sums& operator=(const Sums&) = delete;
-
-  // Returns null if the device has no room.
-  static std::shared_ptr<const Sums> Allocate(DeviceDriver& driver, int device,
-                                              uint64_t byte_count) {
-    auto sums = std::make_shared<Sums>(driver, device);
-    const auto address = driver.AllocateDevice(device, byte_count);
-    if (!address.ok()) return nullptr;
-    sums->address = *address;
-    return sums;
-  }
-
-  DeviceDriver& driver;
-  const int device;
-  DeviceAddress address = 0;
-};
-
 void DeviceChecks::Plan(LoadedKernels& kernels, PinnedRing& ring) {
   batch_bytes_ = std::min(ring.slot_bytes(), kSumBytesMax);
   for (size_t i = 0; i < targets_.parts().size(); ++i) {
@@ -84,7 +59,8 @@ DeviceChecks::Device* DeviceChecks::DeviceOf(int number, LoadedKernels& kernels,
     device = std::prev(devices_.end());
     const Result<const DeviceKernels*> loaded = kernels.Of(number);
     if (loaded.ok()) {
-      device->sums = Sums::Allocate(ring.driver(), number, batch_bytes_);
+      device->sums =
+          DeviceMemory::Allocate(ring.driver(), number, batch_bytes_);
     }
     if (device->sums != nullptr) device->kernels = *loaded;
   }
@@ -150,7 +126,7 @@ Status DeviceChecks::QueueSums(const Device& device,
                                std::span<const Check> batch, char* host,
                                DeviceStream stream) {
   RowCopy copy;
-  copy.device = device.sums->address;
+  copy.device = device.sums->address();
   copy.host = host;
   for (const Check& check : batch) {
     HF_RETURN_IF_ERROR(device.kernels->SumBox(
@@ -158,7 +134,7 @@ Status DeviceChecks::QueueSums(const Device& device,
         copy.device + copy.row_bytes, stream));
     copy.row_bytes += SumBytesOf(check.plan);
   }
-  return device.sums->driver.CopyToHost(device.number, copy, stream);
+  return device.sums->driver().CopyToHost(device.number, copy, stream);
 }
 
 Status DeviceChecks::Compare(const Check& check,

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/device_memory.h"
 #include "engine/device/load_targets.h"
 #include "engine/device/loaded_kernels.h"
 #include "formats/device/device_fingerprint.h"
@@ -45,7 +46,6 @@ class DeviceChecks {
 
  private:
   using Target = LoadTargets::Target;
-  struct Sums;
   struct Check {
     size_t leaf = 0;
     const Target* target = nullptr;
@@ -55,7 +55,7 @@ class DeviceChecks {
   struct Device {
     int number = 0;
     const DeviceKernels* kernels = nullptr;
-    std::shared_ptr<const Sums> sums;
+    std::shared_ptr<const DeviceMemory> sums;
     std::vector<Check> checks;
   };
 

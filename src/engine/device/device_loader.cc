@@ -13,6 +13,7 @@
 #include "engine/device/load_plan.h"
 #include "engine/device/load_progress.h"
 #include "engine/device/load_targets.h"
+#include "engine/device/window_decoder.h"
 #include "ground/base/byte_budget.h"
 #include "ground/base/executor.h"
 #include "ground/base/no_throw.h"
@@ -32,15 +33,10 @@ using Target = LoadTargets::Target;
 
 // Returns how many threads a load has in all.
 int ThreadCountOf(const RunOptions& run, const Checkpoint& checkpoint) {
-  const int thread_count = Executor(run.thread_count).thread_count();
+  const int thread_count = Executor(run.threads).thread_count();
   const bool waits =
-      run.thread_count == 0 && Place(checkpoint.info().path).is_remote();
+      run.threads == 0 && Place(checkpoint.info().path).is_remote();
   return waits ? std::max(thread_count, kWaitingThreadsMax) : thread_count;
-}
-
-// Returns the box of a piece in its part, whose elements the targets have.
-Box BoxInTarget(const LoadPiece& piece, const WantedPart& part) {
-  return Relative(piece.box, part.box.origin);
 }
 
 }  // namespace
@@ -57,7 +53,7 @@ class DeviceLoad {
         targets_(loader.driver_),
         fingerprints_(checkpoint.leaves()),
         checks_(targets_, checkpoint.leaves()),
-        large_bytes_(run.in_flight_bytes_max) {}
+        large_bytes_(run.memory_bytes) {}
 
   Result<Stats> Run(const std::vector<DeviceReadRequest>& requests) {
     Stopwatch watch, total;
@@ -67,10 +63,11 @@ class DeviceLoad {
       Plan();
     }
     LoadProgress progress(run_, TotalBytes());
-    stats_.plan_seconds += watch.Lap();
+    const double plan_seconds = watch.Lap();
     RunLanes(progress);
     HF_RETURN_IF_ERROR(failure_);
     HF_RETURN_IF_ERROR(CheckFingerprints());
+    stats_.plan_seconds = plan_seconds;
     stats_.transfer_seconds = watch.Lap();
     stats_.total_seconds = total.Lap();
     return stats_;
@@ -82,6 +79,10 @@ class DeviceLoad {
   }
   const LeafInfo& LeafOf(const LoadPiece& piece) const {
     return checkpoint_.leaves()[targets_.parts()[piece.part].leaf];
+  }
+  // Returns the box of a piece in its part, whose elements the targets have.
+  Box BoxInTarget(const LoadPiece& piece) const {
+    return Relative(piece.box, targets_.parts()[piece.part].box.origin);
   }
   // Returns the decoded bytes of a piece in the stored dtype.
   uint64_t StoredBytesOf(const LoadPiece& piece) const {
@@ -103,8 +104,8 @@ class DeviceLoad {
     const int thread_count = ThreadCountOf(run_, checkpoint_);
     lane_count_ = std::min(loader_.options_.lane_count_max, thread_count);
     uint64_t byte_count_max = loader_.options_.pinned_bytes_max;
-    if (run_.in_flight_bytes_max != 0) {
-      byte_count_max = std::min(byte_count_max, run_.in_flight_bytes_max);
+    if (run_.memory_bytes != 0) {
+      byte_count_max = std::min(byte_count_max, run_.memory_bytes);
     }
     uint64_t wanted_bytes = 0;
     for (const WantedPart& part : targets_.parts()) {
@@ -130,18 +131,24 @@ class DeviceLoad {
       if (fits || is_last) break;
     }
     lane_count_ = static_cast<int>(std::min(lanes, windows_.size()));
-    lane_run_.thread_count = (thread_count + lane_count_ - 1) / lane_count_;
+    lane_run_.threads = (thread_count + lane_count_ - 1) / lane_count_;
     lane_run_.cancel = run_.cancel;
-    if (run_.in_flight_bytes_max != 0) {
-      lane_run_.in_flight_bytes_max = std::max<uint64_t>(
-          1, run_.in_flight_bytes_max / static_cast<uint64_t>(lane_count_));
+    if (run_.memory_bytes != 0) {
+      lane_run_.memory_bytes = std::max<uint64_t>(
+          1, run_.memory_bytes / static_cast<uint64_t>(lane_count_));
     } else {
-      lane_run_.in_flight_bytes_max = 0;
+      lane_run_.memory_bytes = 0;
     }
     const Target& first = targets_.of_part(0).front();
     ring_ = &loader_.RingOf(window_bytes_, first.device);
     checks_.Plan(loader_.kernels_, *ring_);
-    fingerprints_.Plan(targets_.parts(), windows_, checks_.complete_leaves());
+    encoded_reads_ = dynamic_cast<const EncodedReads*>(&checkpoint_);
+    if (encoded_reads_ != nullptr) {
+      decoding_.Plan(targets_, checkpoint_.leaves(), checks_.complete_leaves(),
+                     loader_.options_.decode_bytes_min, loader_.kernels_);
+    }
+    fingerprints_.Plan(targets_.parts(), windows_, checks_.complete_leaves(),
+                       decoding_.leaves);
   }
 
   // Ends the checks of elements that were copied. Arrays that both the host and
@@ -168,11 +175,12 @@ class DeviceLoad {
   }
 
   void RunLane(LoadProgress& progress) {
+    WindowDecoder decoder(loader_.driver_, targets_, decoding_);
     while (!has_failed_.load(std::memory_order_relaxed)) {
       const size_t number = next_window_.fetch_add(1);
       if (number >= windows_.size()) return;
-      const Status done =
-          CatchBadAlloc([&] { return RunWindow(windows_[number], progress); });
+      const Status done = CatchBadAlloc(
+          [&] { return RunWindow(windows_[number], decoder, progress); });
       if (!done.ok()) Fail(number, done);
     }
   }
@@ -186,18 +194,54 @@ class DeviceLoad {
     failure_ = status;
   }
 
-  Status RunWindow(const LoadWindow& window, LoadProgress& progress) {
+  Status RunWindow(const LoadWindow& window, WindowDecoder& decoder,
+                   LoadProgress& progress) {
     if (window.byte_count > window_bytes_) return RunLarge(window, progress);
     HF_ASSIGN_OR_RETURN(PinnedRing::Slot slot, TakeSlot(window));
-    HF_RETURN_IF_ERROR(ReadWindow(window, slot.data(), progress));
+    decoder.Begin(window, slot.data());
+    HF_RETURN_IF_ERROR(ReadWindow(window, slot.data(), &decoder, progress));
     HF_RETURN_IF_ERROR(AwaitProgram(window));
+    if (decoder.taken_bytes() > 0) {
+      HF_ASSIGN_OR_RETURN(const bool is_done,
+                          RunDecoder(window, decoder, slot));
+      if (is_done) return Status();
+      HF_RETURN_IF_ERROR(ReadAgain(window, slot.data()));
+    }
     Status queued;
     for (const LoadPiece& piece : window.pieces) {
-      const Box box = BoxInTarget(piece, targets_.parts()[piece.part]);
-      queued = QueueCopies(piece, box, slot.data() + piece.offset, slot);
+      queued = QueueCopies(piece, BoxInTarget(piece),
+                           slot.data() + piece.offset, slot);
       if (!queued.ok()) break;
     }
     return Finish(window, queued, slot);
+  }
+
+  // Copies and decodes a window. Returns false if not all could be decoded.
+  Result<bool> RunDecoder(const LoadWindow& window, WindowDecoder& decoder,
+                          PinnedRing::Slot& slot) {
+    if (!decoder.Reserve()) return false;
+    const auto queue = [&] {
+      const Status decoding = decoder.QueueDecoding(slot);
+      if (!decoding.ok()) return decoding.WithContext(Names(window));
+      // The elements overwrite what is copied of encoded chunks.
+      for (size_t i = 0; i < window.pieces.size(); ++i) {
+        if (decoder.HasAllOf(i)) continue;
+        const LoadPiece& piece = window.pieces[i];
+        HF_RETURN_IF_ERROR(CopyToFirst(piece, BoxInTarget(piece),
+                                       slot.data() + piece.offset, slot));
+      }
+      const Status moving = decoder.QueueElements(slot);
+      if (!moving.ok()) return moving.WithContext(Names(window));
+      for (const LoadPiece& piece : window.pieces) {
+        HF_RETURN_IF_ERROR(CopyToOthers(piece, BoxInTarget(piece), slot));
+      }
+      return Status();
+    };
+    HF_RETURN_IF_ERROR(Finish(window, queue(), slot));
+    if (!decoder.AreDecoded()) return false;
+    const std::lock_guard lock(mutex_);
+    stats_.device_decoded_bytes += decoder.taken_bytes();
+    return true;
   }
 
   // Reads a chunk that is larger than a slot into ordinary memory, and copies
@@ -210,11 +254,11 @@ class DeviceLoad {
           "leaf " + LeafOf(window.pieces.front()).name + ": no memory for " +
           std::to_string(window.byte_count) + " bytes of one chunk");
     }
-    HF_RETURN_IF_ERROR(ReadWindow(window, memory.data(), progress));
+    HF_RETURN_IF_ERROR(ReadWindow(window, memory.data(), nullptr, progress));
     HF_RETURN_IF_ERROR(AwaitProgram(window));
     HF_ASSIGN_OR_RETURN(PinnedRing::Slot slot, TakeSlot(window));
     for (const LoadPiece& piece : window.pieces) {
-      const Box whole = BoxInTarget(piece, targets_.parts()[piece.part]);
+      const Box whole = BoxInTarget(piece);
       const ConstArrayView& view = FirstTarget(piece).view;
       const ArrayView read =
           RowsOf(view, whole, memory.data() + piece.offset).view;
@@ -238,42 +282,61 @@ class DeviceLoad {
     return targets_.of_part(piece.part).front();
   }
 
-  // Reads the window's elements into `memory`, in which they are in the order
-  // of their first targets.
-  Status ReadWindow(const LoadWindow& window, char* memory,
-                    LoadProgress& progress) {
+  // How a window is read to `memory`: its elements in the order of their first
+  // targets.
+  std::vector<ReadRequest> RequestsOf(const LoadWindow& window,
+                                      char* memory) const {
     std::vector<ReadRequest> requests;
-    std::vector<ArrayView> views;
+    for (const LoadPiece& piece : window.pieces) {
+      BoxRows rows = RowsOf(FirstTarget(piece).view, BoxInTarget(piece),
+                            memory + piece.offset);
+      requests.push_back({targets_.parts()[piece.part].leaf, piece.box.origin,
+                          std::move(rows.view)});
+    }
+    return requests;
+  }
+
+  // Reads the window's elements. A decoder may take chunks of them.
+  Status ReadWindow(const LoadWindow& window, char* memory,
+                    WindowDecoder* decoder, LoadProgress& progress) {
+    const std::vector<ReadRequest> requests = RequestsOf(window, memory);
     uint64_t byte_count = 0;
     for (const LoadPiece& piece : window.pieces) {
-      const WantedPart& part = targets_.parts()[piece.part];
-      BoxRows rows = RowsOf(FirstTarget(piece).view, BoxInTarget(piece, part),
-                            memory + piece.offset);
-      requests.push_back({part.leaf, piece.box.origin, rows.view});
-      views.push_back(std::move(rows.view));
       byte_count += StoredBytesOf(piece);
     }
     RunOptions run = lane_run_;
     LoadProgress::Part part(progress, byte_count);
     if (run_.progress) run.progress = part.Callback();
-    HF_ASSIGN_OR_RETURN(const Stats stats, checkpoint_.ReadInto(requests, run));
-    HF_RETURN_IF_ERROR(fingerprints_.Add(targets_.parts(), window, views,
-                                         lane_run_.thread_count, cancel_));
+    HF_ASSIGN_OR_RETURN(const Stats stats, Read(requests, decoder, run));
+    HF_RETURN_IF_ERROR(fingerprints_.Add(requests, lane_run_.threads, cancel_));
     part.Finish();
     AddStats(stats, window.byte_count);
     return Status();
   }
 
-  void AddStats(const Stats& one, uint64_t window_bytes) {
+  Result<Stats> Read(const std::vector<ReadRequest>& requests,
+                     WindowDecoder* decoder, const RunOptions& run) const {
+    if (decoder != nullptr && !decoding_.kernels.empty()) {
+      return encoded_reads_->ReadEncoded(requests, run, *decoder);
+    }
+    return checkpoint_.ReadInto(requests, run);
+  }
+
+  // Reads a window that a device could not decode. Its elements count once.
+  Status ReadAgain(const LoadWindow& window, char* memory) {
+    HF_ASSIGN_OR_RETURN(
+        const Stats stats,
+        checkpoint_.ReadInto(RequestsOf(window, memory), lane_run_));
     const std::lock_guard lock(mutex_);
-    stats_.decoded_bytes += one.decoded_bytes;
-    stats_.stored_bytes += one.stored_bytes;
-    stats_.chunk_count += one.chunk_count;
-    stats_.fingerprint_count += one.fingerprint_count;
-    const uint64_t lanes = static_cast<uint64_t>(lane_count_);
-    stats_.in_flight_bytes_peak =
-        std::max(stats_.in_flight_bytes_peak,
-                 lanes * (one.in_flight_bytes_peak + window_bytes));
+    stats_.stored_bytes += stats.stored_bytes;
+    return Status();
+  }
+
+  void AddStats(Stats one, uint64_t window_bytes) {
+    one.memory_bytes_peak += window_bytes;
+    one.memory_bytes_peak *= static_cast<uint64_t>(lane_count_);
+    const std::lock_guard lock(mutex_);
+    stats_.Add(one);
   }
 
   // Waits for the program's work on all targets of the window. No copy is
@@ -292,11 +355,23 @@ class DeviceLoad {
   // the slot, to the first target, and from there to the others.
   Status QueueCopies(const LoadPiece& piece, const Box& box, char* memory,
                      PinnedRing::Slot& slot) {
+    HF_RETURN_IF_ERROR(CopyToFirst(piece, box, memory, slot));
+    return CopyToOthers(piece, box, slot);
+  }
+
+  Status CopyToFirst(const LoadPiece& piece, const Box& box, char* memory,
+                     PinnedRing::Slot& slot) {
     const Target& first = FirstTarget(piece);
     for (const RowCopy& copy : RowsOf(first.view, box, memory).copies) {
       const Status queued = slot.CopyToDevice(first.device, copy, first.owner);
       if (!queued.ok()) return queued.WithContext(Name(piece, first));
     }
+    return Status();
+  }
+
+  Status CopyToOthers(const LoadPiece& piece, const Box& box,
+                      PinnedRing::Slot& slot) {
+    const Target& first = FirstTarget(piece);
     for (const Target& other : targets_.of_part(piece.part)) {
       if (&other == &first) continue;
       const ConstArrayView from = Subview(first.view, box);
@@ -347,6 +422,8 @@ class DeviceLoad {
   LoadTargets targets_;
   LoadFingerprints fingerprints_;
   DeviceChecks checks_;
+  LoadDecoding decoding_;
+  const EncodedReads* encoded_reads_ = nullptr;
   ByteBudget large_bytes_;  // of chunks in ordinary memory
 
   // The plan.

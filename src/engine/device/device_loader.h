@@ -4,7 +4,8 @@
 // share of the call's threads, take one window after another: a lane reads it
 // with Checkpoint::ReadInto, into a slot of page-locked memory whose layout is
 // that of the targets, queues the copies to the devices, and waits for them.
-// While one lane waits, the others read.
+// While one lane waits, the others read. Byte planes stay encoded, and the
+// devices decode them (WindowDecoder).
 // Thread-safety: any thread. Ownership: keeps its slots for later loads; the
 // driver is borrowed. Units: bytes. Errors: those of Checkpoint::ReadInto, and,
 // with the leaf and the device, those of PinnedRing and DeviceChecks.
@@ -34,6 +35,9 @@ struct DeviceLoaderOptions {
   uint64_t pinned_bytes_max = PinnedBudget::OfProcess()->byte_count_max();
   int64_t wait_seconds_max = PinnedRingOptions().wait_seconds_max;
   KernelCompiler compile_kernels = CompileDeviceKernels;
+  // From this many bytes of byte planes on, a load is worth the time that the
+  // kernels take to compile. Once they are there, all loads use them.
+  uint64_t decode_bytes_min = uint64_t{4} << 30;
 };
 
 class DeviceLoader {

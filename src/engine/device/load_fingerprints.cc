@@ -9,7 +9,8 @@ namespace holdfast {
 
 void LoadFingerprints::Plan(const std::vector<WantedPart>& parts,
                             const std::vector<LoadWindow>& windows,
-                            const std::set<size_t>& on_devices) {
+                            const std::set<size_t>& on_devices,
+                            const std::set<size_t>& decoded_on_devices) {
   std::map<size_t, std::set<size_t>> windows_of_leaf;
   for (size_t i = 0; i < windows.size(); ++i) {
     for (const LoadPiece& piece : windows[i].pieces) {
@@ -31,26 +32,23 @@ void LoadFingerprints::Plan(const std::vector<WantedPart>& parts,
       continue;
     }
     if (in.size() == 1) {
-      in_one_window_.insert(leaf);
+      if (!decoded_on_devices.contains(leaf)) in_one_window_.insert(leaf);
     } else if (!on_devices.contains(leaf)) {
       sums_[leaf];
     }
   }
 }
 
-Status LoadFingerprints::Add(const std::vector<WantedPart>& parts,
-                             const LoadWindow& window,
-                             const std::vector<ArrayView>& views,
+Status LoadFingerprints::Add(const std::vector<ReadRequest>& requests,
                              int thread_count, const CancelToken& cancel) {
   if (sums_.empty()) return Status();
   std::vector<FingerprintPart> summed;
   std::vector<size_t> leaves;  // as `summed`
-  for (size_t i = 0; i < views.size(); ++i) {
-    const LoadPiece& piece = window.pieces[i];
-    const size_t leaf = parts[piece.part].leaf;
-    if (!sums_.contains(leaf)) continue;
-    summed.push_back({views[i], piece.box.origin, leaves_[leaf].shape});
-    leaves.push_back(leaf);
+  for (const ReadRequest& request : requests) {
+    if (!sums_.contains(request.leaf)) continue;
+    summed.push_back(
+        {request.target, request.origin, leaves_[request.leaf].shape});
+    leaves.push_back(request.leaf);
   }
   Executor executor(thread_count);
   HF_ASSIGN_OR_RETURN(const std::vector<FingerprintSum> sums,

@@ -25,18 +25,18 @@ class LoadFingerprints {
 
   // Finds the leaves to check: those with a fingerprint, of which all elements
   // are wanted once, in their own dtype, in several windows; but not those that
-  // the devices check.
+  // the devices check. The read checks leaves in one window, unless devices
+  // decode them.
   void Plan(const std::vector<WantedPart>& parts,
             const std::vector<LoadWindow>& windows,
-            const std::set<size_t>& on_devices);
+            const std::set<size_t>& on_devices,
+            const std::set<size_t>& decoded_on_devices);
   // Returns whether the host checks a leaf: this, or the read of its window.
   bool Checks(size_t leaf) const {
     return sums_.contains(leaf) || in_one_window_.contains(leaf);
   }
-  // Adds the elements of a window, which were read into `views`, one for each
-  // piece.
-  Status Add(const std::vector<WantedPart>& parts, const LoadWindow& window,
-             const std::vector<ArrayView>& views, int thread_count,
+  // Adds the elements of a window, which were read with `requests`.
+  Status Add(const std::vector<ReadRequest>& requests, int thread_count,
              const CancelToken& cancel);
   // Compares the sums, after all windows were added, and returns how many
   // arrays were checked.

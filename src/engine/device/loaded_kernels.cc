@@ -25,4 +25,9 @@ Result<const DeviceKernels*> LoadedKernels::Of(int device) {
   return (kernels_[device] = std::move(kernels)).get();
 }
 
+bool LoadedKernels::AreLoaded(int device) {
+  const std::lock_guard lock(mutex_);
+  return kernels_.contains(device);
+}
+
 }  // namespace holdfast

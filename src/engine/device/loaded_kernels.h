@@ -29,6 +29,8 @@ class LoadedKernels {
 
   // The kernels live as long as this.
   Result<const DeviceKernels*> Of(int device);
+  // Returns whether Of has loaded the device's kernels before.
+  bool AreLoaded(int device);
 
  private:
   DeviceDriver& driver_;

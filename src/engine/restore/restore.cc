@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <tuple>
 
@@ -34,13 +35,14 @@ bool IsRemote(const Store& store) { return store.requests_in_flight() > 1; }
 class Restorer {
  public:
   Restorer(const RestorePlan& plan, const CountedStores& stores, Run& run,
-           std::vector<AbsentChunk>* absent)
+           std::vector<AbsentChunk>* absent, EncodedSink* sink)
       : targets_(plan.targets),
         groups_(plan.groups),
         plan_(plan),
         stores_(stores),
         run_(run),
         absent_(absent),
+        sink_(sink),
         kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
         contexts_(run.executor().thread_count(), &run.cancel()),
         workers_(run.executor().thread_count()) {}
@@ -218,9 +220,41 @@ class Restorer {
     return where.store->ReadBatch({&request, 1}, &run_.cancel());
   }
 
+  // Returns whether the sink may take the chunk.
+  bool IsForSink(const PlannedChunk& chunk, const ChunkUses& uses) const {
+    return sink_ != nullptr && chunk.extent == nullptr &&
+           LayoutOf(*uses.target).format.is_blosc && FillsTarget(chunk, uses) &&
+           sink_->Wants(uses.target->view);
+  }
+
+  // Returns whether the sink has taken the chunk.
+  bool HandOver(const PlannedChunk& chunk, const ChunkUses& uses,
+                std::string_view encoded) {
+    const auto bytes = BloscContainerIn(LayoutOf(*uses.target).format, encoded);
+    if (!bytes.ok()) return false;  // decoding explains it
+    StoredContainer container;
+    container.bytes = *bytes;
+    container.are_known =
+        TargetOf(chunk).home->byte_check() == ByteCheck::kListed;
+    container.box = chunk.box;
+    container.elements = ViewOf(*uses.target, chunk.box).data;
+    container.decoded_bytes = BytesOf(chunk.box, uses.target->array);
+    if (!sink_->Take(container)) return false;
+    run_.AddDone(container.decoded_bytes);
+    return true;
+  }
+
   Status Decode(const PlannedChunk& chunk, const ChunkUses& uses,
                 std::string_view encoded, Worker& worker) {
     if (chunk.extent != nullptr) return CopyOut(chunk, uses, encoded);
+    if (IsForSink(chunk, uses) && HandOver(chunk, uses, encoded)) {
+      return Status();
+    }
+    return DecodeHere(chunk, uses, encoded, worker);
+  }
+
+  Status DecodeHere(const PlannedChunk& chunk, const ChunkUses& uses,
+                    std::string_view encoded, Worker& worker) {
     const PhaseScope scope(Phase::kDecode, TargetOf(chunk).array.name,
                            encoded.size());
     worker.context->set_bytes_are_known(TargetOf(chunk).home->byte_check() ==
@@ -627,6 +661,24 @@ class Restorer {
     return Status();
   }
 
+  // Reads a chunk to where the sink wants it. If the sink does not take it, its
+  // bytes make room for its elements.
+  Status ReadForSink(const PlannedRead& read, const ChunkUses& uses,
+                     Worker& worker) {
+    const PlannedChunk& chunk = plan_.chunks[read.first];
+    const std::span<char> bytes(ViewOf(*uses.target, chunk.box).data,
+                                read.byte_count);
+    const Status status = ReadPiece(chunk.location, 0, bytes);
+    if (!status.ok()) return Failed(chunk, status);
+    if (HandOver(chunk, uses, {bytes.data(), bytes.size()})) return Status();
+    worker.encoded.Reserve(bytes.size());
+    std::memcpy(worker.encoded.data(), bytes.data(), bytes.size());
+    const Status decoded =
+        DecodeHere(chunk, uses, {worker.encoded.data(), bytes.size()}, worker);
+    Trim(worker);
+    return decoded;
+  }
+
   Status ExecuteRanged(const PlannedRead& read, Worker& worker) {
     const PlannedChunk& first = plan_.chunks[read.first];
     std::vector<ChunkUses> uses;
@@ -647,6 +699,10 @@ class Restorer {
     }
     const ByteBudget::Lease lease =
         Acquire(read.byte_count + scratch_bytes, worker);
+    if (uses.size() == 1 && IsForSink(first, uses.front()) &&
+        read.byte_count <= BytesOf(first.box, uses.front().target->array)) {
+      return ReadForSink(read, uses.front(), worker);
+    }
     const Status status = ReadToScratch(read, first.location, worker.encoded);
     if (!status.ok()) return ExecuteAlone(read, uses, status, worker);
     for (size_t i = read.first; i < read.last; ++i) {
@@ -667,6 +723,7 @@ class Restorer {
   const CountedStores& stores_;
   Run& run_;
   std::vector<AbsentChunk>* const absent_;  // null: not requested
+  EncodedSink* const sink_;                 // null: all chunks are decoded here
   std::mutex absent_mutex_;
   const size_t kept_scratch_bytes_max_;
   std::atomic<uint64_t> reader_bytes_ = 0;
@@ -703,7 +760,8 @@ bool HaveAllElements(const RestoreTarget* first, const RestoreTarget* last) {
 
 // Compares the targets' memory with the saved fingerprints. This is the last
 // check of the memory before the caller gets it.
-Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats) {
+Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats,
+                         const EncodedSink* sink) {
   std::vector<FingerprintPart> parts;
   std::vector<const ReadableArray*> arrays;  // as parts
   for (const TargetGroup& group : plan.groups) {
@@ -712,6 +770,8 @@ Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats) {
     if (first->array.fingerprint.empty() || !HaveAllElements(first, last)) {
       continue;
     }
+    // The memory may hold encoded chunks.
+    if (sink != nullptr && sink->Wants(first->view)) continue;
     for (const RestoreTarget* target = first; target != last; ++target) {
       parts.push_back({target->view, target->origin, target->array.shape()});
       arrays.push_back(&first->array);
@@ -724,8 +784,7 @@ Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats) {
     FingerprintSum sum;
     for (; i < sums.size() && arrays[i] == &array; ++i) sum += sums[i];
     HF_RETURN_IF_ERROR(CheckFingerprint(array.name, array.dtype(),
-                                        array.shape(), sum,
-                                        array.fingerprint));
+                                        array.shape(), sum, array.fingerprint));
     ++stats.fingerprint_count;
   }
   return Status();
@@ -734,7 +793,7 @@ Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats) {
 }  // namespace
 
 Status Restore(RestorePlan plan, Run& run, Stats& stats,
-               std::vector<AbsentChunk>* absent) {
+               std::vector<AbsentChunk>* absent, EncodedSink* sink) {
   Stopwatch watch;
   CountedStores stores;
   for (const RestoreTarget& target : plan.targets) {
@@ -749,7 +808,7 @@ Status Restore(RestorePlan plan, Run& run, Stats& stats,
   stats.plan_seconds += watch.Lap();
   stats.chunk_count += plan.chunks.size();
   stats.decoded_bytes += WantedBytes(plan.targets);
-  Restorer restorer(plan, stores, run, absent);
+  Restorer restorer(plan, stores, run, absent, sink);
   const Status restored = run.executor().ParallelFor(
       plan.reads.size(),
       [&](size_t read, int worker) {
@@ -760,11 +819,11 @@ Status Restore(RestorePlan plan, Run& run, Stats& stats,
   // A replaced checkpoint also explains a failure.
   HF_RETURN_IF_ERROR(CheckStillThere(plan.targets));
   HF_RETURN_IF_ERROR(restored);
-  HF_RETURN_IF_ERROR(CheckFingerprints(plan, run, stats));
+  HF_RETURN_IF_ERROR(CheckFingerprints(plan, run, stats, sink));
   stats.transfer_seconds += watch.Lap();
   stats.stored_bytes +=
       inline_bytes + stores.read_bytes() + restorer.reader_bytes();
-  stats.in_flight_bytes_peak = run.budget().peak_bytes();
+  stats.memory_bytes_peak = run.budget().peak_bytes();
   if (absent != nullptr) {
     std::sort(absent->begin(), absent->end(),
               [](const AbsentChunk& a, const AbsentChunk& b) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/restore/encoded_sink.h"
 #include "engine/restore/locate.h"
 #include "engine/restore/restore_target.h"
 
@@ -24,8 +25,9 @@ struct AbsentChunk {
 // (ArrayHome::byte_check). Bytes read from the stores, and from inline values,
 // are added to stats.stored_bytes; progress is reported to the run's phase,
 // which the caller has started. `absent`, unless null, receives the missing
-// chunks, sorted by target and key.
+// chunks, sorted by target and key. `sink`, unless null, may take chunks.
 Status Restore(RestorePlan plan, Run& run, Stats& stats,
-               std::vector<AbsentChunk>* absent = nullptr);
+               std::vector<AbsentChunk>* absent = nullptr,
+               EncodedSink* sink = nullptr);
 
 }  // namespace holdfast

@@ -243,12 +243,11 @@ int64_t RowExtent(int64_t size, int64_t limit) {
 
 }  // namespace
 
-Shape ChooseRowChunks(const Shape& shape, DType dtype,
-                      int64_t chunk_bytes_target) {
-  assert(chunk_bytes_target > 0);
+Shape ChooseRowChunks(const Shape& shape, DType dtype, int64_t chunk_bytes) {
+  assert(chunk_bytes > 0);
   const int64_t element_bytes = static_cast<int64_t>(DTypeBytes(dtype));
   const int64_t element_count_max =
-      std::max<int64_t>(1, chunk_bytes_target / element_bytes);
+      std::max<int64_t>(1, chunk_bytes / element_bytes);
   Shape chunk = AtLeastOne(shape);
   // Cut outermost axes first, so that a chunk stays one contiguous range.
   for (size_t axis = 0; axis < chunk.size(); ++axis) {
@@ -278,7 +277,7 @@ void CutAtDivisors(std::span<const int> axes, size_t element_bytes,
 }
 
 Shape ChooseRunChunks(const Shape& shape, const Shape& part_shape, DType dtype,
-                      uint64_t chunk_bytes_target) {
+                      uint64_t chunk_bytes) {
   constexpr uint64_t kChunkBytesMin = 64 << 10;
   Shape chunk = AtLeastOne(shape);
   std::vector<int> axes;
@@ -292,8 +291,7 @@ Shape ChooseRunChunks(const Shape& shape, const Shape& part_shape, DType dtype,
     }
     if (chunk[d] > 1) axes.insert(axes.begin(), static_cast<int>(d));
   }
-  CutAtDivisors(axes, DTypeBytes(dtype), chunk_bytes_target, kChunkBytesMin,
-                chunk);
+  CutAtDivisors(axes, DTypeBytes(dtype), chunk_bytes, kChunkBytesMin, chunk);
   return chunk;
 }
 

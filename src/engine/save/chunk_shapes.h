@@ -59,15 +59,14 @@ Result<ChunkShapes> ChooseChunkShapes(const ChunkShapesRequest& request);
 bool ValidateDivisibleShapes(const Shape& divided_shape,
                              const Shape& dividing_shape);
 
-// Returns chunks of at most `chunk_bytes_target` bytes that are runs of
+// Returns chunks of at most `chunk_bytes` bytes that are runs of
 // complete rows. Chooses the largest leading extent that divides the array's.
 // If all divisors are less than half of what fits (as with a prime number of
 // rows), chooses nearly equal chunks, the last of which reaches past the end.
 // If one row is too large, the extent is 1 and the same rule applies to the
 // next axis. If one element is too large, the chunk is one element. REQUIRES:
-// chunk_bytes_target > 0; extents >= 0 (0 counts as 1).
-Shape ChooseRowChunks(const Shape& shape, DType dtype,
-                      int64_t chunk_bytes_target);
+// chunk_bytes > 0; extents >= 0 (0 counts as 1).
+Shape ChooseRowChunks(const Shape& shape, DType dtype, int64_t chunk_bytes);
 
 // Divides `chunk` along `axes`, the axis that is outermost in its bytes first.
 // Stops at `target_bytes`, or when the extents have no more divisors. Never
@@ -77,9 +76,9 @@ void CutAtDivisors(std::span<const int> axes, size_t element_bytes,
 
 // Returns a chunk shape whose chunks are contiguous in the array's C order, and
 // lie inside one part each of a regular grid of `part_shape`. Chunks have about
-// `chunk_bytes_target` bytes, or more if the extents have too few divisors.
+// `chunk_bytes` bytes, or more if the extents have too few divisors.
 // REQUIRES: ranks are equal.
 Shape ChooseRunChunks(const Shape& shape, const Shape& part_shape, DType dtype,
-                      uint64_t chunk_bytes_target);
+                      uint64_t chunk_bytes);
 
 }  // namespace holdfast

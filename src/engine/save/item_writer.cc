@@ -277,7 +277,7 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
   call.stats.sync_seconds = call.watch.Lap();
   call.stats.decoded_bytes = call.plan.decoded_bytes;
   call.stats.chunk_count = call.plan.chunk_count;
-  call.stats.in_flight_bytes_peak = run.budget().peak_bytes();
+  call.stats.memory_bytes_peak = run.budget().peak_bytes();
   return Status();
 }
 

@@ -23,7 +23,7 @@ Tree ShardedAtRow(const Array& part, int64_t row,
 }
 
 PlanChecksums Of(Tree tree, SaveOptions options = {}) {
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   const auto plan =
       MakeSavePlan(tree, options, {.is_partial = true, .is_primary = false});
   EXPECT_TRUE(plan.ok()) << plan.status().ToString();
@@ -40,7 +40,7 @@ TEST(PlanChecksums, DoNotTellWhoPlanned) {
   EXPECT_EQ(Of(tree(2)), first);
   EXPECT_EQ(Of(tree(-1)), first);
   const Tree own = tree(0);
-  const auto primary = MakeSavePlan(own, {.chunk_bytes_target = 0},
+  const auto primary = MakeSavePlan(own, {.chunk_bytes = 0},
                                     {.is_partial = true, .is_primary = true});
   EXPECT_EQ(ChecksumsOf(*primary), first);
 }

@@ -161,7 +161,7 @@ class LayoutMaker {
   }
 
   Result<Shape> ChunkShape(const LayoutKey& key) const {
-    const uint64_t target_bytes = options_.chunk_bytes_target;
+    const uint64_t target_bytes = options_.chunk_bytes;
     if (target_bytes == 0 || key.chunk_byte_size) {
       return OrbaxChunkShape(key, key.chunk_byte_size);
     }
@@ -186,7 +186,7 @@ class LayoutMaker {
           "files of another format, too");
     }
     constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-    uint64_t target_bytes = options_.chunk_bytes_target;
+    uint64_t target_bytes = options_.chunk_bytes;
     if (key.chunk_byte_size)
       target_bytes = std::max<int64_t>(1, *key.chunk_byte_size);
     if (target_bytes == 0) target_bytes = kNoLimit;

@@ -9,7 +9,7 @@ namespace {
 
 TEST(SavePlan, ValuesAreNumberedInOrderOfNames) {
   SaveOptions options;
-  options.chunk_bytes_target = 64;
+  options.chunk_bytes = 64;
   const Tree tree = Tree::Dict({{"b", Zeros(DType::kFloat32, {8, 8})},
                                 {"a", Tree(1.5)},
                                 {"none", Tree::None()},
@@ -60,7 +60,7 @@ TEST(SavePlan, EqualArraysShareOneLayout) {
 
 TEST(SavePlan, AChunkNeverExceedsItsDataFile) {
   SaveOptions options;
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   options.ocdbt_target_data_file_bytes = 1024;
   const auto plan =
       MakeSavePlan(Tree::List({Zeros(DType::kFloat32, {64, 64})}), options);
@@ -90,7 +90,7 @@ Shape ChunkOf(const Tree& leaf, const SaveOptions& options) {
 TEST(SavePlan, ChunksStartFromTheWriteShape) {
   const Array whole = Zeros(DType::kFloat32, {64, 64});
   SaveOptions options;
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   EXPECT_EQ(ChunkOf(WithWriteShape(whole, {32, 16}), options), (Shape{32, 16}));
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{64, 64}));
   options.save_args["w"].chunk_byte_size = 2048;
@@ -108,7 +108,7 @@ TEST(SavePlan, ChunksStartFromTheWriteShape) {
 TEST(SavePlan, ArgumentsOfALeafWinOverHoldfastsOwnChunks) {
   const Array whole = Zeros(DType::kFloat32, {64, 64});
   SaveOptions options;
-  options.chunk_bytes_target = 1024;
+  options.chunk_bytes = 1024;
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{4, 64}));
   EXPECT_EQ(ChunkOf(WithWriteShape(whole, {64, 16}), options), (Shape{16, 16}));
   options.save_args["w"].chunk_byte_size = 2048;
@@ -170,7 +170,7 @@ TEST(SavePlan, CastAndGatheredChunksHoldScratch) {
   const Array whole = Zeros(DType::kFloat32, {64, 64});
   const Array half = Zeros(DType::kFloat32, {32, 64});
   SaveOptions options;
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   const auto held = [&](const Tree& leaf) {
     const auto plan = MakeSavePlan(Tree::Dict({{"w", leaf}}), options);
     EXPECT_TRUE(plan.ok()) << plan.status().ToString();

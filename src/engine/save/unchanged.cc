@@ -1,6 +1,8 @@
 #include "engine/save/unchanged.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -56,6 +58,20 @@ std::string_view WithoutNumber(std::string_view name) {
   return name.substr(0, name.find_last_not_of("0123456789") + 1);
 }
 
+// Managers and trainers write these before the number of a step. Other names
+// with a number may belong to equals: "fold_1", "copy_2".
+constexpr std::string_view kStepPrefixes[] = {
+    "",       "step_",       "step-",       "global_step", "iter_",
+    "epoch_", "checkpoint_", "checkpoint-", "ckpt_",       "ckpt-"};
+
+std::optional<int64_t> NumberOfStep(std::string_view name) {
+  const std::string_view prefix = WithoutNumber(name);
+  if (std::ranges::find(kStepPrefixes, prefix) == std::end(kStepPrefixes)) {
+    return std::nullopt;
+  }
+  return StepOfName(name);
+}
+
 // Returns the newest step on disk before `step`, of the same form of name.
 std::optional<LastStep> EarlierOnDisk(const Place& step, int64_t number) {
   if (step.is_remote()) return std::nullopt;
@@ -96,7 +112,7 @@ std::string NoteIfUnchanged(const Place& step,
                             const std::optional<FloatArrays>& floats) {
   // The step is committed, so no failure here may reach the caller.
   const Result<std::string> note = CatchBadAlloc([&]() -> Result<std::string> {
-    const std::optional<int64_t> number = StepOfName(step.name());
+    const std::optional<int64_t> number = NumberOfStep(step.name());
     if (!number) return std::string();
     const std::string path(WithoutNumber(step.path()));
     std::optional<LastStep> last =

@@ -8,11 +8,12 @@
 // nothing. Only its first save into a root on disk reads the list of the newest
 // earlier step, after the commit; in an object store it is not compared.
 //
-// There is a note only if the step's number is higher than the other's, if both
-// know their arrays, and if there are floating-point arrays to compare. So
-// equal arrays go unnoticed if the options changed in between, without digests,
-// and where other code writes arrays into the item. Files that the caller put
-// next to the items are not compared.
+// There is a note only if the names are those of steps ("7", "step_7"; not
+// "fold_7"), if the step's number is higher than the other's, if both know
+// their arrays, and if there are floating-point arrays to compare. So equal
+// arrays go unnoticed if the options changed in between, without digests, and
+// where other code writes arrays into the item. Files that the caller put next
+// to the items are not compared.
 //
 // Thread-safety: any thread. Errors: none; what cannot be read is not compared.
 #pragma once

@@ -63,7 +63,7 @@ class UnchangedTest : public testing::Test {
 
   SaveOptions InChunks() const {
     SaveOptions options;
-    options.chunk_bytes_target = 4096;
+    options.chunk_bytes = 4096;
     return options;
   }
 
@@ -89,9 +89,9 @@ TEST_F(UnchangedTest, IsSaidForEveryWayToStore) {
   ways[1].format = Format::kOrbaxV1;
   ways[2].compression = Compression::kNone;
   ways[3].compression = Compression::kZstd;
-  ways[4].run.in_flight_bytes_max = 1024;  // in pieces
+  ways[4].run.memory_bytes = 1024;  // in pieces
   for (size_t i = 0; i < ways.size(); ++i) {
-    const std::string name = std::to_string(i) + "_step_";
+    const std::string name = std::to_string(i) + "/step_";
     EXPECT_THAT(Notes(name + "1", State().tree(), ways[i]), IsEmpty()) << i;
     EXPECT_THAT(Notes(name + "2", State().tree(), ways[i]), SizeIs(1)) << i;
     State changed;
@@ -128,6 +128,19 @@ TEST_F(UnchangedTest, OnlyALaterStepCounts) {
   EXPECT_THAT(Notes("best", tree), IsEmpty());
   EXPECT_THAT(Notes("ema_6", tree), IsEmpty());
   EXPECT_THAT(Notes("5", tree, over), SizeIs(1));  // after 4
+}
+
+TEST_F(UnchangedTest, OnlyNamesOfStepsCount) {
+  const Tree tree = State().tree();
+  for (const char* steps : {"a/", "b/0000", "c/step_", "d/step_0000",
+                            "e/checkpoint-", "f/iter_000", "g/global_step"}) {
+    EXPECT_THAT(Notes(std::string(steps) + "1", tree), IsEmpty()) << steps;
+    EXPECT_THAT(Notes(std::string(steps) + "2", tree), SizeIs(1)) << steps;
+  }
+  for (const char* equals : {"fold_", "copy_of_", "my_step_", "7_", "v"}) {
+    EXPECT_THAT(Notes(std::string(equals) + "1", tree), IsEmpty()) << equals;
+    EXPECT_THAT(Notes(std::string(equals) + "2", tree), IsEmpty()) << equals;
+  }
 }
 
 TEST_F(UnchangedTest, StatesWithoutTensorsAreNotCompared) {

@@ -198,7 +198,7 @@ Result<std::vector<ScannedStep>> ScanStepsIn(const Place& root,
     steps.push_back({*step, name, committed});
   }
   if (options.read_metadata) {
-    HF_RETURN_IF_ERROR(DescribeSteps(place, rule, options.thread_count, steps));
+    HF_RETURN_IF_ERROR(DescribeSteps(place, rule, options.threads, steps));
   }
   if (!options.include_uncommitted) {
     std::erase_if(steps, [](const ScannedStep& s) { return !s.committed; });

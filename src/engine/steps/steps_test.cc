@@ -128,9 +128,9 @@ TEST_F(Steps, ScanIsTheSameOnManyThreads) {
             i % 3 == 0 ? R"({"loss": )" + std::to_string(i) + "}" : "");
   }
   ScanOptions options;
-  options.thread_count = 1;
+  options.threads = 1;
   const auto one = ScanSteps(root_, options);
-  options.thread_count = 8;
+  options.threads = 8;
   const auto many = ScanSteps(root_, options);
   ASSERT_EQ(one->size(), 300u);
   ASSERT_EQ(many->size(), 300u);

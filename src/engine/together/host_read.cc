@@ -224,7 +224,7 @@ const HostRead::Segment& HostRead::SegmentOf(const SlotPlace& place) const {
 }
 
 Status HostRead::Allocate() {
-  Executor executor(options_.thread_count);
+  Executor executor(options_.threads);
   for (const SegmentSizes& sizes : memory_.segments) {
     segments_.emplace_back().byte_count = sizes.exclusive_bytes;
     segments_.emplace_back().byte_count = sizes.common_bytes;

@@ -96,9 +96,9 @@ class SharedRead {
     RunOptions run_options = options_.run;
     // Threads that wait for a server need no processor; Run limits their
     // number.
-    if (run_options.thread_count == 0 &&
+    if (run_options.threads == 0 &&
         !Place(checkpoint_.info().path).is_remote()) {
-      run_options.thread_count = ShareOfCpus(neighbours_.ranks.size());
+      run_options.threads = ShareOfCpus(neighbours_.ranks.size());
     }
     const std::string call = "read " + std::to_string(neighbours_.call_number);
     host_group_ = group_.Subgroup(neighbours_.ranks, call + " host");

@@ -375,14 +375,14 @@ Result<Stats> DeltaArrays::DoReadInto(const std::vector<ReadRequest>& requests,
                       FindChunks(changed, heads));
   HF_RETURN_IF_ERROR(ReadHeads(heads, quiet, stats));
   const uint64_t batch_bytes_max =
-      std::max<uint64_t>(options.in_flight_bytes_max, 1) / kBatchPart;
+      std::max<uint64_t>(options.memory_bytes, 1) / kBatchPart;
   for (size_t first = 0; first < chunks.size();) {
     size_t end = first;
     uint64_t batch_bytes = 0;
     do {
       batch_bytes += WorkBytes(chunks[end++]);
     } while (end < chunks.size() &&
-             (options.in_flight_bytes_max == 0 ||
+             (options.memory_bytes == 0 ||
               batch_bytes + WorkBytes(chunks[end]) <= batch_bytes_max));
     HF_RETURN_IF_ERROR(ReadBatch(std::span(chunks).subspan(first, end - first),
                                  run, quiet, stats));

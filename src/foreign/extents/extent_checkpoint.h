@@ -35,7 +35,7 @@ struct ExtentLeaf {
   std::vector<Extent> extents;
   // Reads the elements of arrays and scalars that are stored in another form
   // (deflated, packed); extents are then empty. Read is called with boxes of at
-  // most in_flight_bytes_max bytes, in C order for one target.
+  // most memory_bytes bytes, in C order for one target.
   std::shared_ptr<const ArrayReader> reader;
   // Compares all stored bytes of the leaf with its checksum; may be empty.
   // Called before the leaf's first elements are returned, and again only if it

@@ -104,8 +104,8 @@ TEST(ExtentCheckpoint, ReadsWhatItsTwinReads) {
       Array want = Array::Allocate(as, box.shape).value();
       ConvertStrided(Subview(made.whole.view(), box), want.mutable_view());
       RunOptions run;
-      run.thread_count = 1 + random() % 3;
-      run.in_flight_bytes_max = random() % 2 == 0 ? 64 : 1 << 20;
+      run.threads = 1 + random() % 3;
+      run.memory_bytes = random() % 2 == 0 ? 64 : 1 << 20;
       const auto stats =
           checkpoint->ReadInto({{0, box.origin, got.mutable_view()}}, run);
       ASSERT_TRUE(stats.ok()) << stats.status().ToString();

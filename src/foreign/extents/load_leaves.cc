@@ -47,15 +47,13 @@ class LeafLoader {
 
  private:
   Status Select() {
-    std::vector<std::string_view> names;
     for (size_t i = 0; i < leaves_.size(); ++i) {
       const LeafInfo& leaf = leaves_[i];
-      names.push_back(leaf.name);
       if (!IsSelected(options_.names, leaf.name)) continue;
       HF_RETURN_IF_ERROR(leaf.problem);
       selected_.push_back(i);
     }
-    return CheckNamesExist(options_.names, names);
+    return checkpoint_.CheckNames(options_.names);
   }
 
   Status Map() {

@@ -64,7 +64,7 @@ struct TargetOptions {
   // The final path of the checkpoint; used only for its name and in messages.
   std::string final_path;
   uint64_t shard_bytes_max = 0;  // of one data file; 0: the format's choice
-  uint64_t chunk_bytes_target = uint64_t{8} << 20;  // formats with chunks
+  uint64_t chunk_bytes = uint64_t{8} << 20;  // formats with chunks
   bool sync = true;  // false: SyncData and Finish do not wait
 };
 

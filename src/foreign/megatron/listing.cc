@@ -205,7 +205,7 @@ Result<TensorMetadata> LoadZarrBasedShardedMetadata(
       const Listed listed,
       KeyLister(Place(checkpoint_dir), options.recursive).List());
   return ListTensors(listed.arrays, checkpoint_dir, get_shape_dtype,
-                     options.thread_count);
+                     options.threads);
 }
 
 Result<ShardedMetadata> LoadShardedMetadata(const std::string& checkpoint_dir,
@@ -218,7 +218,7 @@ Result<ShardedMetadata> LoadShardedMetadata(const std::string& checkpoint_dir,
       metadata.tensors,
       ListTensors(listed.arrays, checkpoint_dir,
                   StoredShapeDType(checkpoint_dir, options.allow_any_dtype),
-                  options.thread_count));
+                  options.threads));
   HF_ASSIGN_OR_RETURN(metadata.objects,
                       ListObjects(listed.objects, options.recursive));
   return metadata;

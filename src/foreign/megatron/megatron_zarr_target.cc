@@ -168,7 +168,7 @@ class MegatronZarrTarget final : public FormatTarget {
         leaf.chunk_shape.size() == shape.size() && is_array && !shape.empty()
             ? AtLeastOne(leaf.chunk_shape)
             : EqualChunks(shape, DTypeBytes(stored.dtype),
-                          plan_.options.chunk_bytes_target);
+                          plan_.options.chunk_bytes);
     const auto array =
         megatron::PlanArray(stored_[i], stored.dtype, shape, chunks);
     if (!array.ok()) {

@@ -2,7 +2,7 @@
 //
 // Arrays are stored by name, uncompressed, in chunks of
 // TargetLeaf::chunk_shape, or else in equal chunks of at most
-// chunk_bytes_target, which divide the leading axes.
+// chunk_bytes, which divide the leading axes.
 //
 // Objects that have names of object shards become their files; "common_state"
 // becomes common.pt. Every other small value (a scalar, a string, None, an

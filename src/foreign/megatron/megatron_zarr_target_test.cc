@@ -161,7 +161,7 @@ std::string SevenAsInt64() {
 TEST_F(MegatronTargetTest, KeepsWhatTheFormatCannotSay) {
   const std::string long_text(10000, 'x');
   TargetPlan plan;
-  plan.options.chunk_bytes_target = 16;
+  plan.options.chunk_bytes = 16;
   plan.options.sync = false;
   plan.leaves = {
       MegatronLeaf({"a", "w"}, ValueKind::kArray, DType::kUint16, {6, 5}, ""),

@@ -24,8 +24,7 @@ Result<std::shared_ptr<Store>> OpenForSave(const Place& directory) {
   if (!exists) {
     return MakeError(
         StatusCode::kNotFound, "SAVE_DIR_MISSING", "FileNotFoundError",
-        "[Errno 2] No such file or directory: " +
-            PythonRepr(directory.path()));
+        "[Errno 2] No such file or directory: " + PythonRepr(directory.path()));
   }
   return directory.OpenStore();
 }
@@ -200,7 +199,7 @@ Status ZarrSaveShardedStrategy::CreateArrays(
     const ZarrSaveOptions& options) const {
   return CatchBadAlloc([&]() -> Status {
     HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(Place(checkpoint_dir)));
-    Executor executor(options.run.thread_count);
+    Executor executor(options.run.threads);
     HF_RETURN_IF_ERROR(
         executor.ParallelFor(tensors.size(), [&](size_t i, int) -> Status {
           if (!ShouldCreateArray(tensors[i], options.store_zero_d)) {
@@ -220,7 +219,7 @@ Result<Stats> ZarrSaveShardedStrategy::WriteShards(
     const Place directory(checkpoint_dir);
     HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(directory));
     HF_ASSIGN_OR_RETURN(ChunkWriter writer, ChunkWriter::Open(directory));
-    Executor executor(options.run.thread_count);
+    Executor executor(options.run.threads);
     HF_ASSIGN_OR_RETURN(const auto states,
                         OpenArrays(store, executor).Open(tensors));
     Stats stats;

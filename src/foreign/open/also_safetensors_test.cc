@@ -84,7 +84,7 @@ TEST_F(AlsoTest, BothFacesHaveEveryValue) {
           SaveOptions options;
           options.format = format;
           options.zarr_format = zarr_format;
-          options.chunk_bytes_target = chunk_bytes;
+          options.chunk_bytes = chunk_bytes;
           options.also = AlsoSafetensors(shard_bytes);
           const auto saved = Save(path, tree, options);
           ASSERT_TRUE(saved.ok()) << saved.status().ToString();
@@ -118,10 +118,10 @@ TEST_F(AlsoTest, AStreamOfPiecesIsTheSame) {
   const Tree tree = ManyLeaves();
   SaveOptions options;
   options.also = AlsoSafetensors();
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   ASSERT_TRUE(Save(Path("whole"), tree, options).ok());
-  options.run.in_flight_bytes_max = 50'000;
-  options.run.thread_count = 3;
+  options.run.memory_bytes = 50'000;
+  options.run.threads = 3;
   ASSERT_TRUE(Save(Path("pieces"), tree, options).ok());
   EXPECT_EQ(LinesOf(Path("pieces")), LinesOf(Path("whole")));
 }

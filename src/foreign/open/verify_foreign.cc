@@ -202,7 +202,7 @@ class ForeignVerifier {
     }
     const DType dtype = *checkpoint_->leaves()[unit.leaf].dtype;
     RunOptions alone = run_options_;
-    alone.thread_count = 1;
+    alone.threads = 1;
     alone.progress = nullptr;
     for (const Box& slab : unit.slabs) {
       HF_RETURN_IF_ERROR(run_.cancel().Check());

@@ -30,13 +30,7 @@ Result<Stats> JoinedLeaves::DoReadInto(const std::vector<ReadRequest>& requests,
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (by_part[i].empty()) continue;
     HF_ASSIGN_OR_RETURN(const Stats one, parts_[i]->ReadInto(by_part[i], run));
-    stats.total_seconds += one.total_seconds;
-    stats.transfer_seconds += one.transfer_seconds;
-    stats.decoded_bytes += one.decoded_bytes;
-    stats.stored_bytes += one.stored_bytes;
-    stats.chunk_count += one.chunk_count;
-    stats.in_flight_bytes_peak =
-        std::max(stats.in_flight_bytes_peak, one.in_flight_bytes_peak);
+    stats.Add(one);
   }
   return stats;
 }

@@ -297,8 +297,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
           base_->ReadInto(
               {Passed({request.leaf, origin, piece.mutable_view()})}, run));
       ConvertStrided(piece.view(), Subview(request.target, part));
-      stats.decoded_bytes += more.decoded_bytes;
-      stats.stored_bytes += more.stored_bytes;
+      stats.Add(more);
     }
     return Status();
   }

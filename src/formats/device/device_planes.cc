@@ -68,7 +68,7 @@ char* WriteTable(const std::vector<T>& table, char* out) {
 }  // namespace
 
 // Reads one container. A reader that fails has changed nothing of the plan but
-// trees, which no piece then uses.
+// trees, which Add then removes.
 class DevicePlanesPlan::Reader {
  public:
   Reader(DevicePlanesPlan& plan, std::string_view container,
@@ -99,13 +99,14 @@ class DevicePlanesPlan::Reader {
   }
 
   // Moves what was read to the plan.
-  bool Commit(uint64_t decoded_bytes) {
+  bool Commit(uint64_t decoded_bytes, uint64_t host_bytes_max) {
     const uint64_t item_count = header_.block_bytes / header_.item_bytes;
     const uint64_t tile_count = std::max<uint64_t>(
         plan_.tile_count_, (item_count + kTileItems - 1) / kTileItems);
     const uint64_t frame_count = plan_.frames_.size() + frames_.size();
-    if (plan_.pieces_.size() + pieces_.size() > kGridMax ||
-        frame_count * tile_count > kGridMax) {
+    const uint64_t piece_count = plan_.pieces_.size() + pieces_.size();
+    if (piece_count > kGridMax || frame_count * tile_count > kGridMax ||
+        plan_.HostBytes(piece_count, frame_count) > host_bytes_max) {
       return false;
     }
     plan_.containers_.push_back({plan_.pieces_.size(), plan_.frames_.size()});
@@ -267,9 +268,18 @@ class DevicePlanesPlan::Reader {
 };
 
 bool DevicePlanesPlan::Add(std::string_view container, uint64_t encoded_at,
-                           uint64_t decoded_bytes, uint64_t elements_at) {
+                           uint64_t decoded_bytes, uint64_t elements_at,
+                           uint64_t host_bytes_max) {
+  const size_t tree_count = trees_.size();
   Reader reader(*this, container, encoded_at, elements_at);
-  return reader.Read(decoded_bytes) && reader.Commit(decoded_bytes);
+  if (reader.Read(decoded_bytes) &&
+      reader.Commit(decoded_bytes, host_bytes_max)) {
+    return true;
+  }
+  trees_.resize(tree_count);
+  std::erase_if(tree_of_description_,
+                [&](const auto& entry) { return entry.second >= tree_count; });
+  return false;
 }
 
 uint64_t DevicePlanesPlan::table_bytes() const {
@@ -286,8 +296,17 @@ uint64_t DevicePlanesPlan::result_count() const {
   return pieces_.size() + (checks_frames_ ? frames_.size() : 0);
 }
 
-uint64_t DevicePlanesPlan::scratch_at() const {
-  return results_at() + Aligned(result_count() * sizeof(uint32_t));
+uint64_t DevicePlanesPlan::HostBytes(uint64_t piece_count,
+                                     uint64_t frame_count) const {
+  const uint64_t result_count =
+      piece_count + (checks_frames_ ? frame_count : 0);
+  return Aligned(piece_count * sizeof(DevicePiece)) +
+         Aligned(frame_count * sizeof(DeviceFrame)) + TableBytes(trees_) +
+         Aligned(result_count * sizeof(uint32_t));
+}
+
+uint64_t DevicePlanesPlan::host_bytes() const {
+  return HostBytes(pieces_.size(), frames_.size());
 }
 
 void DevicePlanesPlan::WriteTables(char* out) const {

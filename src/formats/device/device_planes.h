@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -39,9 +40,11 @@ class DevicePlanesPlan {
 
   // Plans to decode `container`, whose copy is at `encoded_at` of the encoded
   // bytes in the device's memory, to `decoded_bytes` bytes from `elements_at`
-  // on. Adds nothing and returns false if it is not for the device.
+  // on. Adds nothing and returns false if it is not for the device, or if
+  // host_bytes() would exceed `host_bytes_max`.
   bool Add(std::string_view container, uint64_t encoded_at,
-           uint64_t decoded_bytes, uint64_t elements_at);
+           uint64_t decoded_bytes, uint64_t elements_at,
+           uint64_t host_bytes_max = std::numeric_limits<uint64_t>::max());
 
   // The work memory on the device: tables, results, scratch. The caller copies
   // the tables to its start, and the results back to the host.
@@ -50,7 +53,9 @@ class DevicePlanesPlan {
   void WriteTables(char* out) const;
   uint64_t results_at() const { return table_bytes(); }
   uint64_t result_count() const;  // words of 4 bytes
-  uint64_t scratch_at() const;
+  // The tables, and the results after them.
+  uint64_t host_bytes() const;
+  uint64_t scratch_at() const { return host_bytes(); }
   uint64_t scratch_bytes() const { return scratch_bytes_; }
   uint64_t work_bytes() const { return scratch_at() + scratch_bytes_; }
 
@@ -73,6 +78,8 @@ class DevicePlanesPlan {
 
  private:
   class Reader;
+  uint64_t HostBytes(uint64_t piece_count, uint64_t frame_count) const;
+
   // The first piece and frame of a container.
   struct Container {
     size_t first_piece = 0;

@@ -388,12 +388,24 @@ Result<ChunkFormat> MakeChunkFormat(const ArrayMetadata& metadata,
     format.shard = static_cast<const ShardCodec*>(format.codec.get());
   }
   // Bools and sub-byte elements must be decoded, which checks or cleans them.
-  format.is_raw = !metadata.sharding && metadata.bytes_codecs.empty() &&
-                  metadata.endian == Endian::kLittle &&
-                  IsIdentity(ChunkPermutation(metadata)) &&
-                  DTypeBits(metadata.dtype) >= 8 &&
-                  metadata.dtype != DType::kBool;
+  const bool is_plain =
+      !metadata.sharding && metadata.endian == Endian::kLittle &&
+      IsIdentity(ChunkPermutation(metadata)) &&
+      DTypeBits(metadata.dtype) >= 8 && metadata.dtype != DType::kBool;
+  const std::vector<BytesCodecParams>& codecs = metadata.bytes_codecs;
+  format.is_raw = is_plain && codecs.empty();
+  format.is_blosc = format.shard != nullptr
+                        ? format.shard->is_one_blosc_container()
+                        : is_plain && codecs.size() == 1 &&
+                              std::holds_alternative<BloscParams>(codecs[0]);
   return format;
+}
+
+Result<std::string_view> BloscContainerIn(const ChunkFormat& format,
+                                          std::string_view stored) {
+  assert(format.is_blosc);
+  if (format.shard != nullptr) return format.shard->OnlyInner(stored);
+  return stored;
 }
 
 Status ReadChunkBox(Store& store, std::string_view key,

@@ -31,7 +31,13 @@ struct ChunkFormat {
   const ShardCodec* shard = nullptr;  // `codec`, if it is a ShardCodec
   // True if a chunk's stored bytes are its elements in C order as in memory.
   bool is_raw = false;
+  // True if they are one blosc container of the same, or a shard with one such
+  // container.
+  bool is_blosc = false;
 };
+// Returns the container in a chunk's stored bytes. REQUIRES: format.is_blosc.
+Result<std::string_view> BloscContainerIn(const ChunkFormat& format,
+                                          std::string_view stored);
 Result<ChunkFormat> MakeChunkFormat(const ArrayMetadata& metadata,
                                     const ChunkCodecOptions& options = {});
 

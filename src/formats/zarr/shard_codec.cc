@@ -1,7 +1,9 @@
 #include "formats/zarr/shard_codec.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <variant>
 
 #include "formats/zarr/format/braces.h"
 #include "ground/base/status_macros.h"
@@ -40,12 +42,12 @@ View PermuteView(View view, const std::vector<int>& permutation) {
   return view;
 }
 
-bool IsRaw(const ShardingParams& sharding, DType dtype) {
-  for (const std::vector<int>& order : sharding.transposes) {
-    if (!IsIdentity(order)) return false;
-  }
-  return sharding.bytes_codecs.empty() && sharding.endian == Endian::kLittle &&
-         DTypeBits(dtype) >= 8 && dtype != DType::kBool;
+// Returns whether inner chunks, before their bytes->bytes codecs, are their
+// elements as in memory.
+bool AreInMemoryOrder(const ShardingParams& sharding, DType dtype) {
+  return std::ranges::all_of(sharding.transposes, IsIdentity) &&
+         sharding.endian == Endian::kLittle && DTypeBits(dtype) >= 8 &&
+         dtype != DType::kBool;
 }
 
 bool Within(std::string_view piece, const Buffer& buffer) {
@@ -68,7 +70,8 @@ ShardCodec::ShardCodec(Params params, std::shared_ptr<const ChunkCodec> inner)
       index_bytes_(ShardIndexBytes(params_.sharding, entry_count_)),
       inner_bytes_(Product(params_.sharding.chunk_shape) *
                    DTypeBytes(params_.dtype)),
-      inner_is_raw_(IsRaw(params_.sharding, params_.dtype)) {}
+      inner_is_raw_(params_.sharding.bytes_codecs.empty() &&
+                    AreInMemoryOrder(params_.sharding, params_.dtype)) {}
 
 Result<std::shared_ptr<const ShardCodec>> ShardCodec::Make(
     const ArrayMetadata& metadata, const ChunkCodecOptions& options) {
@@ -186,6 +189,25 @@ Status ShardCodec::Decode(std::string_view encoded, const Shape& origin,
         DecodeEntry(piece, index, encoded, encoded_target, context));
   }
   return Status();
+}
+
+bool ShardCodec::is_one_blosc_container() const {
+  const std::vector<BytesCodecParams>& codecs = params_.sharding.bytes_codecs;
+  return entry_count_ == 1 && codecs.size() == 1 &&
+         std::holds_alternative<BloscParams>(codecs.front()) &&
+         IsIdentity(params_.permutation) &&
+         AreInMemoryOrder(params_.sharding, params_.dtype);
+}
+
+Result<std::string_view> ShardCodec::OnlyInner(std::string_view shard) const {
+  assert(entry_count_ == 1);
+  HF_RETURN_IF_ERROR(CheckShardBytes(shard.size(), index_bytes_));
+  const Bytes index_view(nullptr,
+                         shard.substr(IndexOffset(shard.size()), index_bytes_));
+  HF_ASSIGN_OR_RETURN(const ShardIndex index, DecodeIndex(index_view));
+  HF_ASSIGN_OR_RETURN(const ShardEntry entry, index.Entry(0, shard.size()));
+  if (entry.missing()) return NotFoundError("the inner chunk is not stored");
+  return shard.substr(entry.offset, entry.byte_count);
 }
 
 bool ShardCodec::Elided(const ConstArrayView& part) const {

@@ -63,6 +63,12 @@ class ShardCodec : public ChunkCodec {
   uint64_t inner_bytes() const { return inner_bytes_; }
   // True if an inner chunk's stored bytes are its elements as in memory.
   bool inner_is_raw() const { return inner_is_raw_; }
+  // True if there is one inner chunk, whose stored bytes are a blosc container
+  // of its elements as in memory.
+  bool is_one_blosc_container() const;
+  // Returns the stored bytes of the only inner chunk. REQUIRES: entry_count()
+  // is 1.
+  Result<std::string_view> OnlyInner(std::string_view shard) const;
   // Returns the target as a view in the encoded frame.
   ArrayView InEncodedFrame(const ArrayView& target) const;
   // Returns the inner chunks that a box touches, in C order. `origin` and

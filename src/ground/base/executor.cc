@@ -5,8 +5,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <limits>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -54,15 +56,23 @@ struct Loop {
   }
 
   void Work() {
-    const int worker = next_worker.fetch_add(1);
-    while (!stopped.load(std::memory_order_relaxed)) {
-      const size_t item = next_item.fetch_add(1);
-      if (item >= item_count) return;
-      Status status = cancel != nullptr ? cancel->Check() : Status();
-      if (status.ok()) {
-        status = CatchBadAlloc([&] { return (*fn)(item, worker); });
+    size_t item = 0;
+    try {
+      const int worker = next_worker.fetch_add(1);
+      while (!stopped.load(std::memory_order_relaxed)) {
+        item = next_item.fetch_add(1);
+        if (item >= item_count) return;
+        Status status = cancel != nullptr ? cancel->Check() : Status();
+        if (status.ok()) status = (*fn)(item, worker);
+        if (!status.ok()) Fail(item, std::move(status));
       }
-      if (!status.ok()) Fail(item, std::move(status));
+    } catch (const std::bad_alloc&) {
+      Fail(item, OutOfMemoryError());
+    } catch (const std::exception& error) {
+      Fail(item, CatchBadAlloc([&] {
+             return InternalError("an item of a parallel loop threw: " +
+                                  std::string(error.what()));
+           }));
     }
   }
 

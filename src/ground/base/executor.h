@@ -7,7 +7,8 @@
 // requested, the work runs on the available ones, at worst only on the
 // caller's.
 // Errors: returns the first failure (lowest index among those seen) and skips
-// items not yet started. bad_alloc in an item becomes ResourceExhausted.
+// items not yet started. bad_alloc in an item becomes ResourceExhausted, any
+// other std::exception Internal.
 #pragma once
 
 #include <cstddef>

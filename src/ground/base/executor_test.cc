@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 #include <set>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -46,11 +47,43 @@ TEST(Executor, ReturnsAFailureAndStops) {
   EXPECT_LT(runs, 1'000'000);
 }
 
-TEST(Executor, ShortMemoryIsAStatus) {
-  Executor executor(2);
-  const Status status = executor.ParallelFor(
-      4, [](size_t, int) -> Status { throw std::bad_alloc(); });
-  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+TEST(Executor, AnExceptionIsAStatus) {
+  for (const int thread_count : {1, 2, 8}) {
+    Executor executor(thread_count);
+    Status status = executor.ParallelFor(
+        100, [](size_t, int) -> Status { throw std::bad_alloc(); });
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    status = executor.ParallelFor(100, [](size_t, int) -> Status {
+      throw std::runtime_error("no luck");
+    });
+    EXPECT_EQ(status.code(), StatusCode::kInternal);
+    EXPECT_EQ(status.message(), "an item of a parallel loop threw: no luck");
+    std::atomic<int> runs{0};
+    status = executor.ParallelFor(100, [&](size_t, int) {
+      runs.fetch_add(1);
+      return Status();
+    });
+    EXPECT_TRUE(status.ok());
+    EXPECT_EQ(runs, 100);
+  }
+}
+
+// The thrower is a pool thread, or the caller while pool threads still work.
+TEST(Executor, AnExceptionOfOneThreadEndsTheLoopOfAll) {
+  for (const bool is_of_caller : {false, true}) {
+    Executor executor(4);
+    const std::thread::id caller = std::this_thread::get_id();
+    std::atomic<bool> has_thrown{false};
+    const Status status =
+        executor.ParallelFor(size_t{1} << 40, [&](size_t, int) {
+          const bool is_caller = std::this_thread::get_id() == caller;
+          if (is_caller == is_of_caller && !has_thrown.exchange(true)) {
+            throw std::runtime_error("no luck");
+          }
+          return Status();
+        });
+    EXPECT_EQ(status.code(), StatusCode::kInternal);
+  }
 }
 
 TEST(Executor, WorksWithTheThreadsThatThereAre) {

@@ -24,12 +24,12 @@ TEST(FingerprintOf, IsTheSameForAnyThreadsAndMemory) {
   const int64_t count = 3 << 20;  // several pieces
   const Array array = Numbers(count, 0);
   RunOptions one;
-  one.thread_count = 1;
+  one.threads = 1;
   const auto whole = FingerprintOf(array.view(), one);
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(whole->size(), 32u);
   RunOptions three;
-  three.thread_count = 3;
+  three.threads = 3;
   EXPECT_EQ(*FingerprintOf(array.view(), three), *whole);
   ConstArrayView square = array.view();
   square.shape = {count / 4, 4};

@@ -10,8 +10,8 @@ namespace holdfast {
 namespace {
 
 int ThreadCount(const RunOptions& options, int requests_in_flight) {
-  if (options.thread_count != 0 || requests_in_flight <= 1) {
-    return options.thread_count;
+  if (options.threads != 0 || requests_in_flight <= 1) {
+    return options.threads;
   }
   // Threads that read from a server mostly wait, so having more threads than
   // CPUs keeps as many requests in flight as the store can handle.
@@ -35,7 +35,7 @@ Status MemoryNeed::Add(uint64_t byte_count) {
 
 Run::Run(const RunOptions& options, int requests_in_flight)
     : executor_(ThreadCount(options, requests_in_flight)),
-      budget_(options.in_flight_bytes_max),
+      budget_(options.memory_bytes),
       cancel_(options.cancel),
       progress_fn_(options.progress) {
   PrepareOutputs();

@@ -57,7 +57,7 @@ SaveOptions SaveOptionsOf(const ParamInfo& way, const Place& place,
   options.use_ocdbt = way.is_ocdbt_checkpoint;
   options.compression =
       way.use_compression ? Compression::kZstd : Compression::kNone;
-  options.chunk_bytes_target = 0;
+  options.chunk_bytes = 0;
   options.ocdbt_target_data_file_bytes =
       way.ocdbt_target_data_file_size.value_or(DefaultDataFileBytes(place));
   options.write_digests = false;
@@ -99,7 +99,7 @@ Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
   }
   // The sink for another generation keeps all values in memory until the end,
   // so there is no limit.
-  if (has_database) save_options.run.in_flight_bytes_max = 0;
+  if (has_database) save_options.run.memory_bytes = 0;
   const PlanPart part{options.is_partial, options.is_primary};
   HF_ASSIGN_OR_RETURN(SavePlan plan, MakeSavePlan(tree, save_options, part));
   plan.metadata_key = options.metadata_key.value_or("");

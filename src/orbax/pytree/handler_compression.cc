@@ -32,8 +32,7 @@ Status SetHandlerCompression(bool use_compression,
   }
   const bool has_orbax_shapes = options.compression == Compression::kZstd ||
                                 options.compression == Compression::kNone;
-  options.chunk_bytes_target =
-      has_orbax_shapes ? 0 : SaveOptions().chunk_bytes_target;
+  options.chunk_bytes = has_orbax_shapes ? 0 : SaveOptions().chunk_bytes;
   return Status();
 }
 

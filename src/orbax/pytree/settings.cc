@@ -119,9 +119,9 @@ std::optional<int64_t> TransferBytesMax(const PyTreeSettings& settings) {
   return std::min(*settings.transfer_bytes_max, free_bytes);
 }
 
-RunOptions RunWithin(std::optional<int64_t> in_flight_bytes_max) {
+RunOptions RunWithin(std::optional<int64_t> memory_bytes) {
   RunOptions run;
-  if (in_flight_bytes_max) run.in_flight_bytes_max = *in_flight_bytes_max;
+  if (memory_bytes) run.memory_bytes = *memory_bytes;
   return run;
 }
 

@@ -31,6 +31,6 @@ Result<PyTreeSettings> MakePyTreeSettings(
 // memory.
 std::optional<int64_t> TransferBytesMax(const PyTreeSettings& settings);
 
-RunOptions RunWithin(std::optional<int64_t> in_flight_bytes_max);
+RunOptions RunWithin(std::optional<int64_t> memory_bytes);
 
 }  // namespace holdfast

@@ -26,8 +26,7 @@ TEST(Settings, DefaultsAreTheEngines) {
   EXPECT_FALSE(TransferBytesMax(*settings));
   EXPECT_EQ(settings->options.type_handler_registry,
             GlobalTypeHandlerRegistry());
-  EXPECT_EQ(RunWithin({}).in_flight_bytes_max,
-            RunOptions().in_flight_bytes_max);
+  EXPECT_EQ(RunWithin({}).memory_bytes, RunOptions().memory_bytes);
 }
 
 TEST(Settings, GbAre10To9Bytes) {
@@ -88,14 +87,14 @@ TEST(Settings, TheSaveBoundReachesTheEngine) {
   const auto prepared = PrepareSave(*settings, "/nowhere",
                                     {.item = Tree::Dict({{"a", Tree(1)}})});
   ASSERT_TRUE(prepared.ok()) << prepared.status().ToString();
-  EXPECT_EQ((*prepared)->options.run.in_flight_bytes_max, 2000000u);
+  EXPECT_EQ((*prepared)->options.run.memory_bytes, 2000000u);
 }
 
 TEST(Settings, TheRestoreBoundReachesTheEngine) {
   const auto settings = MakePyTreeSettings({.restore_concurrent_gb = 1e-4});
   ASSERT_TRUE(settings.ok());
   const ReadContext context = MakeReadContext(*settings, "/nowhere", nullptr);
-  EXPECT_EQ(context.run.in_flight_bytes_max, 100000u);
+  EXPECT_EQ(context.run.memory_bytes, 100000u);
   const auto info = CommonRestoreInfo(*settings, "/nowhere", nullptr);
   ASSERT_TRUE(info.ok());
   EXPECT_EQ(info->byte_limiter->bytes_max(), 100000);

@@ -179,8 +179,8 @@ TEST(TsContextTest, LimitsBoundTheThreads) {
                                      .data_copy_concurrency_limit = 5});
   EXPECT_EQ(context->json(), R"({"file_io_concurrency":{"limit":3},)"
                              R"("data_copy_concurrency":{"limit":5}})");
-  EXPECT_EQ(context->run_options().thread_count, 3);
-  EXPECT_EQ(GetTsContext()->run_options().thread_count, 0);
+  EXPECT_EQ(context->run_options().threads, 3);
+  EXPECT_EQ(GetTsContext()->run_options().threads, 0);
   EXPECT_EQ(GetTsContext({.file_io_concurrency_limit = 0}).status().ToString(),
             "INVALID_ARGUMENT: Error parsing object member \"limit\": Expected "
             "integer in the range [1, 18446744073709551615], but received: 0");

@@ -76,12 +76,11 @@ RunOptions TsContext::run_options() const {
   constexpr int64_t kThreadsMax = std::numeric_limits<int>::max();
   RunOptions run;
   const int64_t thread_count = data_copy_concurrency_limit.value_or(0);
-  run.thread_count = static_cast<int>(std::min(thread_count, kThreadsMax));
+  run.threads = static_cast<int>(std::min(thread_count, kThreadsMax));
   if (file_io_concurrency_limit < kFileIoConcurrency) {
     const int64_t io = file_io_concurrency_limit;
     const int threads = static_cast<int>(std::min(io, kThreadsMax));
-    run.thread_count =
-        run.thread_count == 0 ? threads : std::min(run.thread_count, threads);
+    run.threads = run.threads == 0 ? threads : std::min(run.threads, threads);
   }
   return run;
 }

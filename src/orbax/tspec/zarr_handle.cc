@@ -130,7 +130,7 @@ class ZarrHandle final : public SpecHandle, private ArrayHome {
   // Returns the executor. Its threads start with the first write.
   Executor& executor() const {
     std::call_once(executor_once_, [this] {
-      executor_ = std::make_unique<Executor>(run_options_.thread_count);
+      executor_ = std::make_unique<Executor>(run_options_.threads);
     });
     return *executor_;
   }

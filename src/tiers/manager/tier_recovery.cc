@@ -28,7 +28,7 @@ constexpr int kRebuildThreadsMin = 6;
 // restore, so it uses all processors.
 int RestoreThreadCount(const TieredManagerOptions& options) {
   return std::max(
-      {options.thread_count, Executor().thread_count(), kRebuildThreadsMin});
+      {options.peer_threads, Executor().thread_count(), kRebuildThreadsMin});
 }
 
 class Recovery {

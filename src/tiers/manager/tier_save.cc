@@ -105,7 +105,7 @@ Result<MemberRecord> WriteMember(TierRun& run, const TierMember& me,
   HF_ASSIGN_OR_RETURN(record.files, ListFiles(directory));
   BlockFiles files(directory, record.files, run.options.parity.block_bytes);
   HF_ASSIGN_OR_RETURN(record.block_sums,
-                      SumBlocks(files, run.options.thread_count));
+                      SumBlocks(files, run.options.peer_threads));
   return record;
 }
 
@@ -171,7 +171,7 @@ Status StoreParity(TierRun& run, const TierMember& me,
   const auto files = ParityFilesOf(directory, *record, index);
   const std::vector<int64_t> blocks = AllBlocks(files->block_count());
   HF_ASSIGN_OR_RETURN(const std::vector<uint32_t> sums,
-                      WriteBlocks(blocks, *files, run.options.thread_count,
+                      WriteBlocks(blocks, *files, run.options.peer_threads,
                                   [&](int64_t block, std::span<char> target) {
                                     return maker->MakeParity(index, block,
                                                              target);

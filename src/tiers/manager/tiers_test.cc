@@ -280,7 +280,7 @@ class TieredManagerTest : public testing::Test {
     options.parity.data_shards = 3;
     options.parity.parity_shards = 1;
     options.parity.block_bytes = 512;
-    options.save.chunk_bytes_target = 1024;
+    options.save.chunk_bytes = 1024;
     return options;
   }();
 };

@@ -320,7 +320,7 @@ Status PeerStartError(const std::string& what, const error_code& error) {
 class PeerServer::Rep {
  public:
   Rep(const PeerServerOptions& options, Handler handler)
-      : workers_(static_cast<size_t>(std::max(1, options.thread_count))),
+      : workers_(static_cast<size_t>(std::max(1, options.threads))),
         shared_{options, std::move(handler), workers_},
         acceptor_(io_) {}
 

@@ -48,7 +48,7 @@ struct PeerServerOptions {
   std::string address = "0.0.0.0";
   uint16_t port = 0;   // 0: any free port
   std::string secret;  // not empty; random, as it is the only protection
-  int thread_count = 4;
+  int threads = 4;
   uint64_t request_bytes_max = 1 << 20;
   // The longest pause between two requests on a connection.
   double idle_seconds_max = 300;

@@ -315,7 +315,7 @@ TEST(PeersTest, ACallIsCancelledWhileItWaits) {
 
 TEST(PeersTest, StuckClientsHoldUpNobody) {
   PeerServerOptions options = TestServerOptions();
-  options.thread_count = 1;
+  options.threads = 1;
   const auto server = StartServer(
       [](std::string_view request) -> Result<PeerAnswer> {
         if (request == "much") {

@@ -124,13 +124,13 @@ TEST_F(DiffTest, IsTheSameWhateverTheLayout) {
   other.zarr_format = 3;
   other.use_ocdbt = false;
   other.compression = Compression::kFast;
-  other.chunk_bytes_target = 100;
+  other.chunk_bytes = 100;
   const auto b = SaveAndOpen(tree, other);
   for (const uint64_t ram : {0, 1, 4096, 1 << 20}) {
     for (const int threads : {1, 4}) {
       DiffOptions options;
-      options.run.in_flight_bytes_max = ram;
-      options.run.thread_count = threads;
+      options.run.memory_bytes = ram;
+      options.run.threads = threads;
       options.equal_bits = true;
       const auto diff = Diff(*a, *b, options);
       ASSERT_TRUE(diff.ok()) << diff.status().ToString();
@@ -146,11 +146,11 @@ TEST_F(DiffTest, FindsTheFirstOfManyInAnyChunks) {
     reinterpret_cast<float*>(changed.mutable_view().data)[i] = -5;
   }
   SaveOptions small;
-  small.chunk_bytes_target = 500;
+  small.chunk_bytes = 500;
   const auto a = SaveAndOpen(Tree::Dict({{"w", Floats({100, 40}, 0)}}));
   const auto b = SaveAndOpen(Tree::Dict({{"w", changed}}), small);
   DiffOptions options;
-  options.run.in_flight_bytes_max = 4000;
+  options.run.memory_bytes = 4000;
   const auto diff = Diff(*a, *b, options);
   ASSERT_TRUE(diff.ok());
   EXPECT_EQ(diff->leaves[0].different_count, 3u);
@@ -251,15 +251,15 @@ TEST_F(DiffTest, HoldsNoMoreThanItMay) {
   const Tree tree = Tree::Dict({{"w", Floats({1 << 20}, 0)}});
   const auto a = SaveAndOpen(tree);
   SaveOptions one_chunk;
-  one_chunk.chunk_bytes_target = 0;
+  one_chunk.chunk_bytes = 0;
   const auto b = SaveAndOpen(tree, one_chunk);
   DiffOptions options;
-  options.run.in_flight_bytes_max = 1 << 20;
+  options.run.memory_bytes = 1 << 20;
   const auto diff = Diff(*a, *b, options);
   ASSERT_TRUE(diff.ok());
   EXPECT_TRUE(diff->is_same());
-  EXPECT_GT(diff->stats.in_flight_bytes_peak, 0u);
-  EXPECT_LE(diff->stats.in_flight_bytes_peak, 1u << 20);
+  EXPECT_GT(diff->stats.memory_bytes_peak, 0u);
+  EXPECT_LE(diff->stats.memory_bytes_peak, 1u << 20);
 }
 
 }  // namespace

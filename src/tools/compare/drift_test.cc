@@ -100,9 +100,9 @@ TEST_F(DriftTest, DoesNotDependOnThreadsAndReadsWhatIsSelected) {
   const auto before = SaveAndOpen(make()), now = SaveAndOpen(make());
   DriftOptions options;
   options.select = [](const LeafInfo& leaf) { return leaf.name == "x"; };
-  options.run.thread_count = 1;
+  options.run.threads = 1;
   const auto one = ComputeDrift(*before, *now, options);
-  options.run.thread_count = 4;
+  options.run.threads = 4;
   const auto four = ComputeDrift(*before, *now, options);
   ASSERT_TRUE(one.ok() && four.ok());
   ASSERT_EQ(one->leaves.size(), 1u);

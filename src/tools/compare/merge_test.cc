@@ -131,7 +131,7 @@ TEST_F(MergeTest, AveragesAsTheSlowWay) {
     const size_t part_bytes = DTypeBytes(part);
     auto got = Array::Allocate(dtype, {7, 111});
     RunOptions run;
-    run.in_flight_bytes_max = 3000;
+    run.memory_bytes = 3000;
     ASSERT_TRUE(
         (*merged)
             ->ReadInto({{*(*merged)->Find(name), {0, 0}, got->mutable_view()}},
@@ -202,7 +202,7 @@ TEST_F(MergeTest, StatsAreOfEveryTensorForAnyThreads) {
   std::vector<double> ramp(50000);
   for (size_t i = 0; i < ramp.size(); ++i) ramp[i] = static_cast<double>(i);
   SaveOptions small;
-  small.chunk_bytes_target = 3000;
+  small.chunk_bytes = 3000;
   const auto opened =
       Open(Put("s",
                Tree::Dict({{"none", Tree::None()},
@@ -215,8 +215,8 @@ TEST_F(MergeTest, StatsAreOfEveryTensorForAnyThreads) {
   std::vector<StatsResult> results;
   for (const int threads : {1, 2, 5}) {
     StatsOptions options;
-    options.run.thread_count = threads;
-    options.run.in_flight_bytes_max = 100000;
+    options.run.threads = threads;
+    options.run.memory_bytes = 100000;
     auto stats = ComputeStats(**opened, options);
     ASSERT_TRUE(stats.ok()) << stats.status().ToString();
     results.push_back(*std::move(stats));

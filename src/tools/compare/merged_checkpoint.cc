@@ -15,15 +15,6 @@
 namespace holdfast {
 namespace {
 
-void AddTo(const Stats& from, Stats& sum) {
-  sum.transfer_seconds += from.transfer_seconds;
-  sum.decoded_bytes += from.decoded_bytes;
-  sum.stored_bytes += from.stored_bytes;
-  sum.chunk_count += from.chunk_count;
-  sum.in_flight_bytes_peak =
-      std::max(sum.in_flight_bytes_peak, from.in_flight_bytes_peak);
-}
-
 // Adds weight * numbers to `sum`, or sets `sum` if `is_first`.
 void AddWeighted(const double* numbers, size_t count, double weight,
                  bool is_first, double* sum) {
@@ -74,7 +65,8 @@ Result<Stats> MergedCheckpoint::DoReadInto(
   }
   HF_ASSIGN_OR_RETURN(Stats stats, ReadPlain(plain, run));
   if (!averages.empty()) {
-    HF_RETURN_IF_ERROR(ReadAverages(averages, run, stats));
+    HF_ASSIGN_OR_RETURN(const Stats more, ReadAverages(averages, run));
+    stats.Add(more);
   }
   return stats;
 }
@@ -91,18 +83,18 @@ Result<Stats> MergedCheckpoint::ReadPlain(
     if (by_part[i].empty()) continue;
     HF_ASSIGN_OR_RETURN(const Stats one,
                         parts_[i].checkpoint->ReadInto(by_part[i], run));
-    AddTo(one, stats);
+    stats.Add(one);
   }
   return stats;
 }
 
-Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
-                                      const RunOptions& options,
-                                      Stats& stats) const {
+Result<Stats> MergedCheckpoint::ReadAverages(
+    const std::vector<ReadRequest>& requests, const RunOptions& options) const {
+  Stopwatch watch;
   Run run(options);
   // Memory is needed for the sum, the elements of one part, and its reader's
   // buffers.
-  const SlabSizes sizes = SlabSizesOf(options.in_flight_bytes_max);
+  const SlabSizes sizes = SlabSizesOf(options.memory_bytes);
   std::vector<AveragePiece> pieces;
   for (const ReadRequest& request : requests) {
     const MergedLeaf& leaf = leaves_[request.leaf];
@@ -117,7 +109,8 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
     }
   }
   std::mutex mutex;
-  return run.executor().ParallelFor(
+  Stats stats;
+  HF_RETURN_IF_ERROR(run.executor().ParallelFor(
       pieces.size(),
       [&](size_t i, int) -> Status {
         const auto& [request, box] = pieces[i];
@@ -129,18 +122,21 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
         const auto lease = run.budget().Acquire(3 * bytes);
         RunOptions read;
         // The pieces already keep all threads busy.
-        read.thread_count = 1;
-        read.in_flight_bytes_max = bytes;
+        read.threads = 1;
+        read.memory_bytes = bytes;
         read.cancel = options.cancel;
         Stats mine;
         HF_RETURN_IF_ERROR(
             ReadAverage(request->leaf, Absolute(box, request->origin),
                         Subview(request->target, box), read, mine));
         const std::lock_guard lock(mutex);
-        AddTo(mine, stats);
+        stats.Add(mine);
         return Status();
       },
-      &run.cancel());
+      &run.cancel()));
+  stats.plan_seconds = 0;
+  stats.transfer_seconds = stats.total_seconds = watch.Lap();
+  return stats;
 }
 
 Status MergedCheckpoint::ReadAverage(size_t leaf, const Box& box,
@@ -165,7 +161,7 @@ Status MergedCheckpoint::ReadAverage(size_t leaf, const Box& box,
     HF_ASSIGN_OR_RETURN(
         const Stats one,
         PartOf(from).ReadInto({{from.leaf, box.origin, view}}, read));
-    AddTo(one, stats);
+    stats.Add(one);
     for (size_t first = 0; first < count; first += kBlock) {
       const size_t now = std::min(kBlock, count - first);
       LoadDoubles(stored, elements.data() + first * DTypeBytes(stored), now,

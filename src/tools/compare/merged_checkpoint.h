@@ -35,8 +35,8 @@ class MergedCheckpoint final : public Checkpoint {
   }
   Result<Stats> ReadPlain(const std::vector<ReadRequest>& requests,
                           const RunOptions& run) const;
-  Status ReadAverages(const std::vector<ReadRequest>& requests,
-                      const RunOptions& options, Stats& stats) const;
+  Result<Stats> ReadAverages(const std::vector<ReadRequest>& requests,
+                             const RunOptions& options) const;
   // Sets `target` to the mean of the parts' elements in `box`, a box of the
   // leaf.
   Status ReadAverage(size_t leaf, const Box& box, const ArrayView& target,

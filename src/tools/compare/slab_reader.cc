@@ -52,7 +52,7 @@ class SlabReader {
   SlabReader(const SlabWork& work, const RunOptions& options)
       : work_(work),
         options_(options),
-        sizes_(SlabSizesOf(options.in_flight_bytes_max)),
+        sizes_(SlabSizesOf(options.memory_bytes)),
         run_(options),
         buffers_(run_.executor().thread_count()) {}
 
@@ -71,8 +71,8 @@ class SlabReader {
     stats.decoded_bytes += decoded_bytes_;
     stats.stored_bytes += stored_bytes_;
     stats.chunk_count += chunk_count_;
-    stats.in_flight_bytes_peak = std::max<uint64_t>(stats.in_flight_bytes_peak,
-                                                    run_.budget().peak_bytes());
+    stats.memory_bytes_peak =
+        std::max<uint64_t>(stats.memory_bytes_peak, run_.budget().peak_bytes());
     return Status();
   }
 
@@ -213,8 +213,8 @@ class SlabReader {
       }
     }
     RunOptions options;
-    options.thread_count = 1;
-    options.in_flight_bytes_max = reader_bytes;
+    options.threads = 1;
+    options.memory_bytes = reader_bytes;
     options.cancel = options_.cancel;
     for (const auto& [checkpoint, requests] : reads) {
       HF_ASSIGN_OR_RETURN(const Stats stats,

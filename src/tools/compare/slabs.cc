@@ -53,9 +53,9 @@ Shape UnitOf(const Shape& shape, const std::vector<Shape>& chunks,
 
 }  // namespace
 
-SlabSizes SlabSizesOf(uint64_t in_flight_bytes_max) {
-  if (in_flight_bytes_max == 0) return {kTargetBytes, kUnboundedSlabBytes};
-  const uint64_t bytes_max = std::max<uint64_t>(1, in_flight_bytes_max / 4);
+SlabSizes SlabSizesOf(uint64_t memory_bytes) {
+  if (memory_bytes == 0) return {kTargetBytes, kUnboundedSlabBytes};
+  const uint64_t bytes_max = std::max<uint64_t>(1, memory_bytes / 4);
   return {std::min(kTargetBytes, std::max<uint64_t>(1, bytes_max / 2)),
           bytes_max};
 }

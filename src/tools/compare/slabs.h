@@ -23,7 +23,7 @@ struct SlabSizes {
 
 // Returns the sizes for one side, which gets at most a quarter of the budget
 // (0: no budget).
-SlabSizes SlabSizesOf(uint64_t in_flight_bytes_max);
+SlabSizes SlabSizesOf(uint64_t memory_bytes);
 
 class SlabGrid {
  public:

@@ -27,8 +27,8 @@ struct Budgets {
 
   // Returns the options for one pass over the source.
   RunOptions ReadOptions(const RunOptions& run) const {
-    return {.thread_count = run.thread_count,
-            .in_flight_bytes_max = read_bytes,
+    return {.threads = run.threads,
+            .memory_bytes = read_bytes,
             .cancel = run.cancel};
   }
 };

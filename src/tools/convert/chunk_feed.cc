@@ -232,7 +232,7 @@ void ChunkFeed::GiveBack(size_t unit, int64_t element_count) {
 Status ChunkFeed::ReadAlone(size_t leaf, const Shape& origin,
                             const ArrayView& target) {
   RunOptions run = options_.read;
-  run.thread_count = 1;
+  run.threads = 1;
   HF_ASSIGN_OR_RETURN(const Stats stats,
                       source_.ReadInto({{leaf, origin, target}}, run));
   const std::lock_guard lock(mutex_);

@@ -69,7 +69,7 @@ Status CheckLayout(Format format, const ConvertOptions& options) {
        "Orbax's formats take"},
       {!is_orbax && options.compression != defaults.compression,
        "compression (--compression)", "Orbax's formats take"},
-      {!has_chunks && options.chunk_bytes_target != defaults.chunk_bytes_target,
+      {!has_chunks && options.chunk_bytes != defaults.chunk_bytes,
        "chunk_bytes (--chunk-bytes)", "Orbax's formats and megatron-zarr take"},
       {!has_shards && options.shard_bytes_max != 0,
        "shard_bytes (--shard-bytes)",

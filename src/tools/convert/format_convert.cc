@@ -51,7 +51,7 @@ class FormatConverter {
         target_(target.Absolute()),
         options_(options),
         access_(std::move(access)),
-        budgets_(options.run.in_flight_bytes_max),
+        budgets_(options.run.memory_bytes),
         run_(WritePhase(options, budgets_)),
         piece_bytes_max_(PieceBytesMax(budgets_)) {}
 
@@ -84,14 +84,13 @@ class FormatConverter {
   static RunOptions WritePhase(const ConvertOptions& options,
                                const Budgets& budgets) {
     RunOptions run = options.run;
-    run.in_flight_bytes_max = 0;
+    run.memory_bytes = 0;
     const uint64_t piece_count =
         budgets.waiting_bytes / 2 / PieceBytesMax(budgets);
     const uint64_t thread_count =
-        run.thread_count > 0
-            ? run.thread_count
-            : std::max(1u, std::thread::hardware_concurrency());
-    run.thread_count =
+        run.threads > 0 ? run.threads
+                        : std::max(1u, std::thread::hardware_concurrency());
+    run.threads =
         static_cast<int>(std::clamp<uint64_t>(piece_count, 1, thread_count));
     return run;
   }
@@ -120,15 +119,14 @@ class FormatConverter {
         access_.format == Format::kMegatronZarr &&
         source_.info().format == FormatName(Format::kMegatronZarr);
     HF_ASSIGN_OR_RETURN(
-        plan_,
-        MakeTargetPlan(source_,
-                       {.format = access_.format,
-                        .names = options_.names,
-                        .map = options_.map,
-                        .keeps_chunks = keeps_chunks,
-                        .target = {target_.path(), ShardBytesMax(),
-                                   options_.chunk_bytes_target, options_.sync}},
-                       result_.report));
+        plan_, MakeTargetPlan(source_,
+                              {.format = access_.format,
+                               .names = options_.names,
+                               .map = options_.map,
+                               .keeps_chunks = keeps_chunks,
+                               .target = {target_.path(), ShardBytesMax(),
+                                          options_.chunk_bytes, options_.sync}},
+                              result_.report));
     result_.format = access_.format;
     result_.leaf_count = plan_.leaves.size();
     ReportStoredBits(plan_, access_.format, result_.report);
@@ -352,7 +350,7 @@ uint64_t PlanHash(const TargetPlan& plan, Format format,
   add_text(plan.options.final_path);
   add_text(plan.source_info.path);
   add_number(plan.options.shard_bytes_max);
-  add_number(plan.options.chunk_bytes_target);
+  add_number(plan.options.chunk_bytes);
   add_number(piece_bytes_max);
   add_number(plan.leaves.size());
   for (const TargetLeaf& leaf : plan.leaves) {
@@ -400,8 +398,7 @@ void ReportStoredBits(const TargetPlan& plan, Format format,
 }
 
 Result<ConvertResult> ConvertToFormat(const Checkpoint& source,
-                                      uint64_t source_hash,
-                                      const Place& target,
+                                      uint64_t source_hash, const Place& target,
                                       const ConvertOptions& options,
                                       FormatAccess access) {
   return CatchBadAlloc([&] {

@@ -140,13 +140,13 @@ class FormatConvert : public ::testing::Test {
     source_path_ = scratch_.path() + "/source";
     SaveOptions save;
     save.sync = false;
-    save.chunk_bytes_target = 20000;
+    save.chunk_bytes = 20000;
     EXPECT_TRUE(Save(source_path_, LargeTree(), save).ok());
     source_ = OpenAny(source_path_);
     options_.sync = false;
     options_.format = Format::kSafetensors;
-    options_.run.thread_count = 2;
-    options_.run.in_flight_bytes_max = 100000;
+    options_.run.threads = 2;
+    options_.run.memory_bytes = 100000;
     options_.part_bytes = 50000;
   }
 
@@ -308,7 +308,7 @@ TEST_F(FormatConvert, BeginsAnewWhenItMust) {
 
 // More writers than a batch has pieces would read into uncounted memory.
 TEST_F(FormatConvert, AsManyWritersAsTheBudgetHolds) {
-  options_.run.thread_count = 32;
+  options_.run.threads = 32;
   Faults faults;
   ASSERT_TRUE(ConvertTo("t.safetensors", &faults).ok());
   EXPECT_GE(faults.writer_count_max, 1);
@@ -343,8 +343,8 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
     cut.run.progress = [&](const Progress& progress) {
       if (progress.phase == "check") cancel = true;
     };
-    cut.chunk_bytes_target = 20000;
-    cut.run.in_flight_bytes_max = 100000;
+    cut.chunk_bytes = 20000;
+    cut.run.memory_bytes = 100000;
     EXPECT_EQ(Convert(source_path_, target, cut).status().code(),
               StatusCode::kCancelled);
     EXPECT_EQ(FilesHash(Place(target)), before);
@@ -416,7 +416,7 @@ TEST_F(FormatConvert, OptionsOfOtherFormatsAreRefused) {
   zarr.zarr_format = 3;
   directories.use_ocdbt = false;
   packed.compression = Compression::kFast;
-  cut.chunk_bytes_target = 1000;
+  cut.chunk_bytes = 1000;
   bounded.shard_bytes_max = 1000;
   const auto code_of = [&](Format format, ConvertOptions options) {
     options.format = format;
@@ -574,7 +574,7 @@ TEST_F(FormatConvert, KillsOfAForeignTarget) {
 
 TEST_F(FormatConvert, KillsOfAnOrbaxTarget) {
   const auto want = LinesOf(*source_);
-  options_.chunk_bytes_target = 15000;
+  options_.chunk_bytes = 15000;
   uint64_t kept_bytes = 0;
   for (int round = 0; round < 6; ++round) {
     options_.format = round % 2 == 0 ? Format::kOrbax : Format::kOrbaxV1;

@@ -77,7 +77,7 @@ class OrbaxConverter {
         group_(options.group != nullptr && options.group->size() > 1
                    ? options.group
                    : nullptr),
-        budgets_(options.run.in_flight_bytes_max) {}
+        budgets_(options.run.memory_bytes) {}
 
   Result<ConvertResult> Execute() {
     HF_RETURN_IF_ERROR(Agree("plan", Prepare()));
@@ -168,7 +168,7 @@ class OrbaxConverter {
   SaveOptions SaveOptionsOf(const PlannedItem& item) const {
     SaveOptions save;
     save.run = options_.run;
-    save.run.in_flight_bytes_max = budgets_.write_bytes;
+    save.run.memory_bytes = budgets_.write_bytes;
     save.group = group_;
     save.format = plan_.format;
     save.zarr_format = plan_.zarr_format;
@@ -178,7 +178,7 @@ class OrbaxConverter {
     save.compression = options_.also != nullptr && is_default
                            ? Compression::kNone
                            : options_.compression;
-    save.chunk_bytes_target = options_.chunk_bytes_target;
+    save.chunk_bytes = options_.chunk_bytes;
     save.overwrite = options_.overwrite;
     save.write_digests = options_.write_digests;
     save.sync = options_.sync;
@@ -206,9 +206,8 @@ class OrbaxConverter {
 
   // Writes everything in one pass, as Save does.
   Status Save() {
-    HF_ASSIGN_OR_RETURN(
-        const auto pending,
-        BeginPending(checks_first_ ? WholePlace() : target_));
+    HF_ASSIGN_OR_RETURN(const auto pending,
+                        BeginPending(checks_first_ ? WholePlace() : target_));
     for (PlannedItem& item : plan_.items) {
       HF_RETURN_IF_ERROR(SaveItem(*pending, item));
     }
@@ -458,9 +457,9 @@ class OrbaxConverter {
     is_published_ = true;
     if (has_parts_) return work_->Publish(std::string(kWhole));
     const CancelToken cancel(options_.run.cancel);
-    return ReplaceByCopy(
-        WholePlace(), target_.Absolute(), plan_.result_id,
-        options_.now_ns ? options_.now_ns() : SystemNowNs(), &cancel);
+    return ReplaceByCopy(WholePlace(), target_.Absolute(), plan_.result_id,
+                         options_.now_ns ? options_.now_ns() : SystemNowNs(),
+                         &cancel);
   }
 
   static Status MoveItem(const std::string& from, const std::string& root,
@@ -526,7 +525,7 @@ class OrbaxConverter {
     return Status();
   }
 
-  static constexpr uint64_t ConvertResult::*kSummed[] = {
+  static constexpr uint64_t ConvertResult::* kSummed[] = {
       &ConvertResult::decoded_bytes, &ConvertResult::read_bytes,
       &ConvertResult::written_bytes, &ConvertResult::checked_bytes};
 
@@ -552,8 +551,7 @@ class OrbaxConverter {
 }  // namespace
 
 Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
-                                     uint64_t source_hash,
-                                     const Place& target,
+                                     uint64_t source_hash, const Place& target,
                                      const ConvertOptions& options,
                                      const ReferredArrays* referred) {
   return CatchBadAlloc([&] {

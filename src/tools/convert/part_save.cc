@@ -55,7 +55,7 @@ uint64_t SavePlanHash(const SavePlan& plan) {
   PutVarint(numbers, static_cast<uint64_t>(options.zarr_format));
   PutVarint(numbers, options.use_ocdbt);
   PutVarint(numbers, static_cast<uint64_t>(options.compression));
-  PutVarint(numbers, options.chunk_bytes_target);
+  PutVarint(numbers, options.chunk_bytes);
   PutVarint(numbers, options.write_digests);
   PutVarint(numbers, options.sync);
   add(numbers);

@@ -64,19 +64,19 @@ std::string JoinNames(std::string_view directory, std::string_view name) {
 
 RunOptions RunOptionsOfCopy(const RunOptions& given, bool is_remote) {
   RunOptions run = given;
-  if (run.thread_count == 0 && is_remote) run.thread_count = kRemoteThreads;
-  if (run.thread_count == 0) {
-    run.thread_count =
+  if (run.threads == 0 && is_remote) run.threads = kRemoteThreads;
+  if (run.threads == 0) {
+    run.threads =
         static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
-  if (run.in_flight_bytes_max != 0) {
+  if (run.memory_bytes != 0) {
     // Each thread holds one piece in memory, so limiting the number of threads
     // is enough.
-    const uint64_t pieces = run.in_flight_bytes_max / kCopyPieceBytes;
-    run.thread_count = static_cast<int>(std::clamp<uint64_t>(
-        pieces, 1, static_cast<uint64_t>(run.thread_count)));
+    const uint64_t pieces = run.memory_bytes / kCopyPieceBytes;
+    run.threads = static_cast<int>(
+        std::clamp<uint64_t>(pieces, 1, static_cast<uint64_t>(run.threads)));
   }
-  run.in_flight_bytes_max = 0;
+  run.memory_bytes = 0;
   return run;
 }
 
@@ -415,10 +415,10 @@ class UnitCopier {
     HF_RETURN_IF_ERROR(CopyWave(unit_.last, nullptr, to));
     if (AddsMarker()) {
       const bool has_digests = source_.Find(kDigestFile) != nullptr;
-      HF_RETURN_IF_ERROR(store->Write(
-          kCommitMarkerFile,
-          CommitMarkerText(target_.place.path(), has_digests),
-          {.must_create = true}));
+      HF_RETURN_IF_ERROR(
+          store->Write(kCommitMarkerFile,
+                       CommitMarkerText(target_.place.path(), has_digests),
+                       {.must_create = true}));
     }
     const Status readable = CheckReadable(target_.place.path());
     if (!readable.ok()) {
@@ -743,9 +743,8 @@ class TreeCopier {
     }
     for (const std::string& directory : directories) {
       const std::string below = directory.empty() ? "" : "/" + directory;
-      HF_RETURN_IF_ERROR(
-          MakeDirectoryLike(source_place_.path() + below,
-                            target_place_.path() + below));
+      HF_RETURN_IF_ERROR(MakeDirectoryLike(source_place_.path() + below,
+                                           target_place_.path() + below));
     }
     return Status();
   }

@@ -121,7 +121,7 @@ class CopyTest : public ::testing::Test {
   // order.
   static CopyOptions OneThread() {
     CopyOptions options;
-    options.run.thread_count = 1;
+    options.run.threads = 1;
     return options;
   }
 

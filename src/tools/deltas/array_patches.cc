@@ -63,8 +63,7 @@ Status DoBatch(const Checkpoint& checkpoint,
                    ContiguousStrides(work.box.shape, DTypeBytes(dtype))}});
   }
   HF_ASSIGN_OR_RETURN(const Stats one, checkpoint.ReadInto(requests, read));
-  stats.stored_bytes += one.stored_bytes;
-  stats.decoded_bytes += one.decoded_bytes;
+  stats.Add(one);
   return run.executor().ParallelFor(
       works.size(),
       [&](size_t i, int) -> Status {

@@ -22,7 +22,7 @@ inline constexpr uint64_t kBatchBytesMax = uint64_t{64} << 20;
 template <typename Item, typename DoBatch>
 Status ForEachBatch(std::span<Item> items, const RunOptions& options,
                     DoBatch do_batch) {
-  const uint64_t budget = options.in_flight_bytes_max;
+  const uint64_t budget = options.memory_bytes;
   const uint64_t bytes_max =
       budget == 0 ? kBatchBytesMax : std::min(kBatchBytesMax, budget / 2);
   for (size_t first = 0; first < items.size();) {

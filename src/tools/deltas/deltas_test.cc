@@ -295,7 +295,7 @@ TEST_F(ChainTest, WhatADeltaCannotBeIsRefused) {
             StatusCode::kInvalidArgument);
   SaveOptions packed, cut, summed;
   packed.compression = Compression::kFast;
-  cut.chunk_bytes_target = 1000;
+  cut.chunk_bytes = 1000;
   summed.fingerprints = true;
   for (const SaveOptions& of_whole_steps : {packed, cut, summed}) {
     EXPECT_EQ(SaveDelta(Path(1), tree, Path(0), of_whole_steps).status().code(),

@@ -59,7 +59,7 @@ Result<std::string_view> ReadOld(const Checkpoint* base, size_t base_leaf,
     return scratch.view();
   }
   RunOptions run;
-  run.thread_count = 1;
+  run.threads = 1;
   const ArrayView view{*leaf.dtype, scratch.data(), box.shape,
                        ContiguousStrides(box.shape, DTypeBytes(*leaf.dtype))};
   HF_RETURN_IF_ERROR(

@@ -549,7 +549,7 @@ Status CheckOneDeltaOptions(const std::string& path,
         "written, which packs differences in its own way; leave out the "
         "compression or the base");
   }
-  if (options.chunk_bytes_target != SaveOptions().chunk_bytes_target) {
+  if (options.chunk_bytes != SaveOptions().chunk_bytes) {
     return InvalidArgumentError(
         "save " + path +
         ": chunk_bytes is only for whole steps, but with a base, a delta is "

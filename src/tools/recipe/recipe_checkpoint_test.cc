@@ -232,8 +232,8 @@ void CheckBox(const Checkpoint& seen, size_t leaf, const Array& whole,
   ArrayView target = memory.mutable_view();
   target.shape = box.shape;
   RunOptions run;
-  run.thread_count = 1 + random() % 2;
-  run.in_flight_bytes_max = random() % 2 == 0 ? 24 : 1 << 20;
+  run.threads = 1 + random() % 2;
+  run.memory_bytes = random() % 2 == 0 ? 24 : 1 << 20;
   const auto stats = seen.ReadInto({{leaf, box.origin, target}}, run);
   ASSERT_TRUE(stats.ok()) << stats.status().ToString();
   Array got = Array::Allocate(as, box.shape).value();

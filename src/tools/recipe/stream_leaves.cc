@@ -137,8 +137,8 @@ class PieceStream {
  public:
   PieceStream(const Checkpoint& source, const RunOptions& options, Stats& stats)
       : source_(source), options_(options), stats_(stats), run_(options) {
-    if (options.in_flight_bytes_max > 0) {
-      batch_bytes_max_ = std::min(kBatchBytesMax, options.in_flight_bytes_max);
+    if (options.memory_bytes > 0) {
+      batch_bytes_max_ = std::min(kBatchBytesMax, options.memory_bytes);
     }
     piece_bytes_max_ = std::min(kPieceBytesMax, batch_bytes_max_);
   }
@@ -174,11 +174,7 @@ class PieceStream {
       HF_RETURN_IF_ERROR(Request(piece, requests));
     }
     HF_ASSIGN_OR_RETURN(const Stats more, source_.ReadInto(requests, options_));
-    stats_.decoded_bytes += more.decoded_bytes;
-    stats_.stored_bytes += more.stored_bytes;
-    stats_.chunk_count += more.chunk_count;
-    stats_.in_flight_bytes_peak =
-        std::max(stats_.in_flight_bytes_peak, more.in_flight_bytes_peak);
+    stats_.Add(more);
     HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
         pieces_.size(), [&](size_t i, int) { return PlacePiece(pieces_[i]); },
         &run_.cancel()));

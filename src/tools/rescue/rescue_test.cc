@@ -275,7 +275,7 @@ TEST_F(RescueTest, ARankIsMissing) {
     SaveOptions options;
     options.group = &group;
     options.sync = false;
-    options.chunk_bytes_target = 20000;
+    options.chunk_bytes = 20000;
     const auto saved = Save(source, SharedTree(), options);
     EXPECT_TRUE(saved.ok()) << saved.status().ToString();
   });

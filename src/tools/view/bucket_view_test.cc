@@ -45,7 +45,7 @@ Tree TwoArrays() {
 ViewOptions ByCopies() {
   ViewOptions options;
   options.link = LinkKind::kCopy;
-  options.run.thread_count = 1;
+  options.run.threads = 1;
   return options;
 }
 
@@ -322,7 +322,7 @@ TEST_P(BucketViewTest, ADeathAnywhereLeavesOneOfTheTwo) {
 TEST_P(BucketViewTest, AConversionInPlaceMakesACheckpointOfItsOwn) {
   ConvertOptions options;
   options.overwrite = true;
-  options.run.thread_count = 1;
+  options.run.threads = 1;
   uint64_t count = 1;
   for (uint64_t at = 0; at <= count; at += at == 0 ? 1 : 3 * kPointStep) {
     SCOPED_TRACE("request " + std::to_string(at));

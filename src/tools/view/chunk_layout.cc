@@ -143,8 +143,8 @@ ChunkLayout LayOutChunks(DType dtype, const Shape& shape,
   chunk = CommonShape(shape, extents);
   CutToRuns(extents, element_bytes, chunk);
   const Shape strides = ExtentStrides(extents[0], element_bytes);
-  CutAtDivisors(LongAxes(strides, chunk), element_bytes,
-                limits.chunk_bytes_target, limits.chunk_bytes_min, chunk);
+  CutAtDivisors(LongAxes(strides, chunk), element_bytes, limits.chunk_bytes,
+                limits.chunk_bytes_min, chunk);
   CutToRuns(extents, element_bytes, chunk);
   const std::vector<int> long_axes = LongAxes(strides, chunk);
   for (const Extent& extent : extents) {

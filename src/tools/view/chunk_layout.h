@@ -20,7 +20,7 @@ namespace holdfast {
 struct ChunkLimits {
   // Larger extents are cut into chunks of at most this size, as far as their
   // rows can be divided.
-  uint64_t chunk_bytes_target = uint64_t{8} << 20;
+  uint64_t chunk_bytes = uint64_t{8} << 20;
   // In an array of more than kFewChunks chunks, no chunk is smaller than this.
   uint64_t chunk_bytes_min = 64 << 10;
   // If false, only C and Fortran order are allowed, as in zarr 2.

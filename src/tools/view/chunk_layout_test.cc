@@ -151,7 +151,7 @@ TEST(ChunkLayout, RandomParts) {
       for (const bool any_order : {true, false}) {
         const ChunkLayout layout =
             LayOutChunks(DType::kUint16, scene.shape, scene.extents,
-                         {.chunk_bytes_target = target,
+                         {.chunk_bytes = target,
                           .chunk_bytes_min = 1,
                           .any_order = any_order});
         if (!layout.why_not.empty()) continue;
@@ -173,7 +173,7 @@ TEST(ChunkLayout, CutsLargeTensorsAlongTheirOutermostAxis) {
   const Shape shape{1000, 1024};
   const Extent extent = Whole(shape);
   const ChunkLayout layout = LayOutChunks(DType::kFloat32, shape, {&extent, 1},
-                                          {.chunk_bytes_target = 1 << 20});
+                                          {.chunk_bytes = 1 << 20});
   ASSERT_EQ(layout.why_not, "");
   EXPECT_EQ(layout.chunk_shape, (Shape{250, 1024}));
   EXPECT_EQ(layout.ranges[3].offset, 100u + 750 * 4096);
@@ -184,7 +184,7 @@ TEST(ChunkLayout, KeepsWholeWhatNoDivisorCuts) {
   const Shape shape{32003, 1024};
   const Extent extent = Whole(shape);
   const ChunkLayout layout = LayOutChunks(DType::kFloat32, shape, {&extent, 1},
-                                          {.chunk_bytes_target = 8 << 20});
+                                          {.chunk_bytes = 8 << 20});
   ASSERT_EQ(layout.why_not, "");
   EXPECT_EQ(layout.chunk_shape, shape);
 }

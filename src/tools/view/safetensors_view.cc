@@ -50,7 +50,7 @@ Status CheckKeepsFiles(const ViewOptions& options) {
     option = "zarr_format (--zarr)";
   } else if (options.compression != defaults.compression) {
     option = "compression (--compression)";
-  } else if (options.chunk_bytes_target != defaults.chunk_bytes_target) {
+  } else if (options.chunk_bytes != defaults.chunk_bytes) {
     option = "chunk_bytes (--chunk-bytes)";
   }
   if (option.empty()) return Status();

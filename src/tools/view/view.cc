@@ -122,8 +122,8 @@ class Viewer {
     ChunkLimits limits;
     limits.any_order = options_.zarr_format == 3;
     // Do not cut chunks that have checksums, because the parts would have none.
-    limits.chunk_bytes_target = is_summed ? std::numeric_limits<uint64_t>::max()
-                                          : options_.chunk_bytes_target;
+    limits.chunk_bytes =
+        is_summed ? std::numeric_limits<uint64_t>::max() : options_.chunk_bytes;
     const ChunkLayout layout =
         LayOutChunks(dtype, info.shape, found.extents, limits);
     why_not = layout.why_not;
@@ -380,8 +380,7 @@ Status CheckTargetIsApart(const CheckpointInfo& info, const Place& target) {
   };
   bool is_replaced = (real(source) + "/").starts_with(real(target) + "/");
   if (!is_replaced) {
-    HF_ASSIGN_OR_RETURN(is_replaced,
-                        IsMadeFrom(info.path, info.bases, target));
+    HF_ASSIGN_OR_RETURN(is_replaced, IsMadeFrom(info.path, info.bases, target));
   }
   if (!is_replaced) return Status();
   return InvalidArgumentError(

@@ -303,7 +303,7 @@ TEST_F(ViewTest, AViewOfAViewAndAMaterializedOne) {
 TEST_F(ViewTest, TakesOverTheChecksumsOfItsSource) {
   const std::string source = Source(Format::kOrbax, "");
   ViewOptions options;
-  options.chunk_bytes_target = 4096;
+  options.chunk_bytes = 4096;
   ASSERT_TRUE(View(source, Path("view"), options).ok());
   ASSERT_TRUE(View(Path("view"), Path("second"), options).ok());
   for (const std::string& view : {Path("view"), Path("second")}) {

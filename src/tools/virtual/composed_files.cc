@@ -113,7 +113,7 @@ Result<TargetPlan> PlanOf(const Checkpoint& checkpoint, Format format) {
        .names = names,
        .map = map,
        .keeps_chunks = false,
-       .target = {"", defaults.shard_bytes_max, defaults.chunk_bytes_target}},
+       .target = {"", defaults.shard_bytes_max, defaults.chunk_bytes}},
       report);
 }
 

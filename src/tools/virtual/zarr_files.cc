@@ -168,7 +168,7 @@ class ZarrFiles final : public FileTree {
     // With OCDBT, names that cannot be directories ("a//b") are allowed, too.
     save.use_ocdbt = true;
     save.compression = options.compression;
-    save.chunk_bytes_target = options.chunk_bytes_target;
+    save.chunk_bytes = options.chunk_bytes;
     HF_ASSIGN_OR_RETURN(SavePlan plan,
                         MakeSavePlan(kept.tree.tree, WithSources(save)));
     plans_.push_back(std::make_unique<SavePlan>(std::move(plan)));

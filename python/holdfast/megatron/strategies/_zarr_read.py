@@ -43,7 +43,7 @@ def load_tensors(
     *,
     into_buffers: bool = False,
     apply_flattened_range: bool = True,
-    thread_count: int = 0,
+    threads: int = 0,
 ) -> list[Any]:
     """Reads the values of all ShardedTensors together.
 
@@ -56,13 +56,13 @@ def load_tensors(
         for each, row in zip(tensors, rows, strict=True)
     ]
     try:
-        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
+        arrays = load_arrays(rows, targets, checkpoint_dir, mode, threads)
     except CheckpointingException as error:
         if error.code != "DTYPE_MISMATCH":
             raise
         # For tensors stored in a different dtype, the engine allocates memory.
         targets = [None] * len(rows)
-        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
+        arrays = load_arrays(rows, targets, checkpoint_dir, mode, threads)
     results = []
     for each, target, (name, array) in zip(
         tensors, targets, arrays, strict=True
@@ -111,7 +111,7 @@ def load_arrays(
     targets: Sequence[_tensors.Array | None],
     checkpoint_dir: CheckpointDir,
     mode: str,
-    thread_count: int = 0,
+    threads: int = 0,
 ) -> list[tuple[str, _tensors.Array]]:
     """Returns (dtype name, carrier's array) for each request.
 
@@ -121,7 +121,7 @@ def load_arrays(
     replicates = bool(int(os.environ.get("DIST_CKPT_PAD_REPLICATE", 0)))
     with from_engine():
         loaded = _engine.megatron_load(
-            rows, list(targets), path, mode, replicates, thread_count
+            rows, list(targets), path, mode, replicates, threads
         )
     absent = [chunk for _, _, chunks in loaded for chunk in chunks]
     if absent:

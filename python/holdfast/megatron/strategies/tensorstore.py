@@ -50,14 +50,14 @@ class TensorStoreLoadShardedStrategy(ZarrLoadShardedStrategy):
         version: int = 1,
         *,
         load_directly_on_device: bool = False,
-        thread_count: int = 0,
+        threads: int = 0,
     ) -> None:
         is_flag = isinstance(backend, bool)
         super().__init__(
             "zarr" if is_flag else str(backend),
             version,
             into_buffers=bool(backend) if is_flag else load_directly_on_device,
-            thread_count=thread_count,
+            threads=threads,
         )
 
     @property

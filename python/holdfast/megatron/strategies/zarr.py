@@ -117,7 +117,7 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
       sync: make everything written durable before `metadata.json` appears.
       scalars: store tensors without axes, which the default loader reads. The
         original never creates arrays for these tensors, and therefore fails.
-      thread_count: 0 means one per core.
+      threads: 0 means one per core.
     """
 
     def __init__(
@@ -127,12 +127,12 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
         *,
         sync: bool = True,
         scalars: bool = False,
-        thread_count: int = 0,
+        threads: int = 0,
     ) -> None:
         super().__init__(backend, version)
         self.sync = sync
         self.scalars = scalars
-        self.thread_count = thread_count
+        self.threads = threads
 
     def save(
         self,
@@ -171,7 +171,7 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
             group.barrier()
             with from_engine():
                 _engine.megatron_write_shards(
-                    rows, path, self.sync, self.scalars, self.thread_count
+                    rows, path, self.sync, self.scalars, self.threads
                 )
             group.barrier()
 
@@ -256,7 +256,7 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
       backend, version: the values in metadata.json.
       into_buffers: read elements into the `data` of the ShardedTensors, which
         become the results; elements are converted if the dtypes differ.
-      thread_count: 0 means one per core.
+      threads: 0 means one per core.
     """
 
     mode = "zarr"
@@ -267,12 +267,12 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
         version: int = 1,
         *,
         into_buffers: bool = False,
-        thread_count: int = 0,
+        threads: int = 0,
     ) -> None:
         self.backend = backend
         self.version = version
         self.into_buffers = into_buffers
-        self.thread_count = thread_count
+        self.threads = threads
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.backend}, {self.version})"
@@ -299,7 +299,7 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
                 checkpoint_dir,
                 self.mode,
                 into_buffers=self.into_buffers,
-                thread_count=self.thread_count,
+                threads=self.threads,
             )
         )
         dict_list_map_inplace(lambda _: next(loaded), sharded_state_dict)

@@ -103,7 +103,7 @@ def budget_options(limiter: ByteLimiter | None) -> dict[str, int]:
     # Orbax's default suits the largest hosts; the engine's default is better.
     if limiter.max_bytes >= DEFAULT_CONCURRENT_BYTES:
         return {}
-    return {"in_flight_bytes_max": max(1, int(limiter.max_bytes))}
+    return {"memory_bytes": max(1, int(limiter.max_bytes))}
 
 
 def check_absolute(path: str) -> None:

@@ -384,7 +384,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     )
     limit = context.memory.write_concurrent_bytes
     if limit is not None:
-        prepared.options["in_flight_bytes_max"] = limit
+        prepared.options["memory_bytes"] = limit
     return prepared
 
 

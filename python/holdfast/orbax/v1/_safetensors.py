@@ -402,6 +402,6 @@ def _filled(
         for leaf, buffer in slot.requests
         if not isinstance(buffer, Buffer) or buffer.array.size > 0
     ]
-    read(file, requests, None, in_flight_bytes_max=bytes_max)
+    read(file, requests, None, memory_bytes=bytes_max)
     put_all([slot.placement for slot in slots if slot.placement])
     return [slot.finish() for slot in slots]
