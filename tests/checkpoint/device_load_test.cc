@@ -51,8 +51,24 @@ TEST_F(DeviceLoads, EqualHostLoadsInEveryWayOfSaving) {
       ExpectLoads(*SaveAndOpen(AllKindsTree(), ways[way]));
     }
   }
-  // Windows of both sizes share the bound.
   EXPECT_LE(twin_.pinned_bytes_peak(), 3u * 4096);
+}
+
+TEST_F(DeviceLoads, WindowsOfAllSizesShareOneBound) {
+  DeviceLoaderOptions options = SmallWindows();
+  options.pinned_bytes_max = 4096;
+  loader_ = std::make_unique<DeviceLoader>(twin_, options);
+  const auto checkpoint = SmallCheckpoint();
+  RunOptions run;
+  run.thread_count = 1;
+  for (const int64_t row_count : {2, 60}) {  // a small window, and a large one
+    const std::vector<TargetBox> boxes = {
+        BoxOn(0, *checkpoint, 0, {{0, 0}, {row_count, 100}}, DType::kFloat32,
+              TargetLayout::kRows)};
+    ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
+    EXPECT_TRUE(AreRight(boxes));
+    EXPECT_EQ(twin_.pinned_bytes(), row_count == 2 ? 1024u : 4096u);
+  }
 }
 
 TEST_F(DeviceLoads, EqualHostLoadsOfOtherFormats) {
