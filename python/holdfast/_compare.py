@@ -161,7 +161,7 @@ def merge(
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
     chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
-    check: bool = True,
+    compare: bool = True,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -184,7 +184,7 @@ def merge(
         prefixes.
       take_first: take leaves that are not floats from the first source; needs
         `average`.
-      format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check:
+      format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, compare:
         as for `convert`.
       progress, threads, memory_bytes, durable: as for `convert`.
 
@@ -214,7 +214,7 @@ def merge(
             compression=compression,
             chunk_bytes=chunk_bytes,
             overwrite=overwrite,
-            check=check,
+            check=compare,
             sync=durable,
             progress=progress_fn,
             **run_options(threads, memory_bytes),

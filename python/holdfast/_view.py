@@ -36,7 +36,7 @@ def view(
     cast: Mapping[str, Any] | None = None,
     nest: bool = False,
     strict: bool = False,
-    map: PathLike | None = None,
+    recipe: PathLike | None = None,
     reverse: bool = False,
     sizes: Mapping[str, int] | None = None,
     zarr_format: int = 3,
@@ -72,7 +72,7 @@ def view(
         that would change leaves or files.
       step: a step of a directory of steps; None means the newest committed one.
       item: only this item of a composite checkpoint.
-      select, drop, rename, cast, nest, strict, map, reverse, sizes: as for
+      select, drop, rename, cast, nest, strict, recipe, reverse, sizes: as for
         `convert`.
       zarr_format: 3; or 2, which supports only C and Fortran order.
       link: how the source's files get into the view's directory: symbolic or
@@ -112,7 +112,7 @@ def view(
             **_rules(select, drop, rename, cast),
             nest=nest,
             strict=strict,
-            **_recipe(map, reverse, sizes),
+            **_recipe(recipe, reverse, sizes),
             zarr_format=zarr_format,
             link=link,
             checksums=checksums,
@@ -146,7 +146,7 @@ def materialize(
     chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
     restart: bool = False,
-    check: bool = True,
+    compare: bool = True,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -162,7 +162,7 @@ def materialize(
       target: the exact path of the new checkpoint. None replaces the view
         itself once the new checkpoint is complete and has been compared.
       overwrite: replace a checkpoint at `target` once the new one is complete.
-      step, zarr_format, ocdbt, compression, chunk_bytes, restart, check,
+      step, zarr_format, ocdbt, compression, chunk_bytes, restart, compare,
         progress, threads, memory_bytes, durable: as for `convert`.
 
     Raises:
@@ -183,7 +183,7 @@ def materialize(
             chunk_bytes=chunk_bytes,
             overwrite=overwrite,
             restart=restart,
-            check=check,
+            check=compare,
             sync=durable,
             **run_options(threads, memory_bytes),
             progress=progress_fn,

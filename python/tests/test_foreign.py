@@ -221,7 +221,7 @@ def test_shards_as_hub_libraries_read_them(tmp_path: Path) -> None:
     holdfast.save(tmp_path / "orbax", state)
     target = tmp_path / "model"
     holdfast.convert(
-        tmp_path / "orbax", target, format="safetensors", shard_bytes=900
+        tmp_path / "orbax", target, format="safetensors", data_file_bytes=900
     )
     index = json.loads((target / "model.safetensors.index.json").read_text())
     assert index["metadata"]["total_size"] == 2000

@@ -58,8 +58,9 @@ def make(root):
         {"metadata": {}, "weight_map": {
             name: file for file, tensors in index.items()
             for name in tensors}}))
-    (folder / "recipe.json").write_text(json.dumps(RECIPE))
-    holdfast.view(folder / "model", folder / "view", map=folder / "recipe.json",
+    recipe = folder / "recipe.json"
+    recipe.write_text(json.dumps(RECIPE))
+    holdfast.view(folder / "model", folder / "view", recipe=recipe,
                   must_refer=True)
 
 
