@@ -42,7 +42,7 @@ def view(
     zarr_format: int = 3,
     link: Literal["symlink", "hard", "reflink", "copy"] = "symlink",
     checksums: bool = False,
-    must_refer: bool = False,
+    copy: bool = True,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
     chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
@@ -81,7 +81,7 @@ def view(
       checksums: record checksums of all bytes that the view refers to, so every
         later read is checked. This reads the bytes if the source has no
         checksums. If the source has all checksums, the view always adopts them.
-      must_refer: fail if a tensor would have to be copied.
+      copy: copy tensors that cannot be referred to. If False, they are errors.
       compression: compression of copied tensors, as for `save`.
       chunk_bytes: larger tensors are referred to in chunks of at most this many
         bytes, if their rows can be divided like that. If the source has all
@@ -94,7 +94,7 @@ def view(
       durable: wait until everything is on disk.
 
     Raises:
-      ValueError: a tensor would be copied with `must_refer`; files in a bucket
+      ValueError: a tensor would be copied with `copy=False`; files in a bucket
         would be copied and `link` is not "copy"; the target is the source or
         contains it; rules contradict each other.
       NotImplementedError: source and target are not in the same file system or
@@ -116,7 +116,7 @@ def view(
             zarr_format=zarr_format,
             link=link,
             checksums=checksums,
-            must_refer=must_refer,
+            must_refer=not copy,
             compression=compression,
             chunk_bytes=chunk_bytes,
             overwrite=overwrite,

@@ -413,9 +413,7 @@ VIEW = [
         ),
     ),
     Option("checksums", True, lambda done: not _lacks_checksums(done)),
-    Option(
-        "must_refer", True, lambda done: not done.result.copied, is_guard=True
-    ),
+    Option("copy", False, lambda done: not done.result.copied, is_guard=True),
     Option(
         "compression",
         "fast",
@@ -543,7 +541,7 @@ REFUSED: dict[str, list[tuple[str, list[str]]]] = {
             ["sizes", "zarr_format", "compression", "chunk_bytes"],
         ),
         # A view copies a tensor that is cast.
-        ("must_refer", ["cast", "compression"]),
+        ("copy", ["cast", "compression"]),
     ],
     "merge": [
         ("average", ["prefer"]),

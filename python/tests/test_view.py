@@ -66,7 +66,7 @@ def test_recipe_forwards_and_back(tmp_path: pathlib.Path) -> None:
         tmp_path / "view",
         recipe=recipe,
         sizes={"heads": 2},
-        must_refer=True,
+        copy=False,
     )
     assert result.referred_leaf_count == 2
     got = holdfast.load(tmp_path / "view")["params"]["kernel"]
@@ -97,7 +97,7 @@ def test_copies_and_refusals(tmp_path: pathlib.Path) -> None:
             tmp_path / "model",
             tmp_path / "other",
             cast={"embed": "float16"},
-            must_refer=True,
+            copy=False,
         )
     with pytest.raises(holdfast.errors.AlreadyExistsError):
         holdfast.view(tmp_path / "model", tmp_path / "view")

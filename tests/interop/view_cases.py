@@ -61,7 +61,7 @@ def make(root):
     recipe = folder / "recipe.json"
     recipe.write_text(json.dumps(RECIPE))
     holdfast.view(folder / "model", folder / "view", recipe=recipe,
-                  must_refer=True)
+                  copy=False)
 
 
 def _shardings():
