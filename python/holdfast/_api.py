@@ -343,7 +343,7 @@ def load(
     path: PathLike,
     target: Any = None,
     *,
-    keys: Sequence[str] | str | None = None,
+    select: Sequence[str] | str | None = None,
     arrays: ArrayKind = "numpy",
     device: Any = None,
     step: int | None = None,
@@ -376,7 +376,7 @@ def load(
         device's part is read once), torch tensors, DTensors (each rank reads
         its own part), or `...` for leaves to skip. If None, the result is dicts
         and lists of numpy arrays.
-      keys: the leaves to read, given by name or by a prefix of the name
+      select: the leaves to read, given by name or by a prefix of the name
         ("params" selects "params.w"); None means all.
       arrays: the kind of arrays to return when there is no target: "numpy",
         "torch" (tensors on the CPU) or "jax" (on jax's default device). The
@@ -422,7 +422,7 @@ def load(
 
     Raises:
       errors.NotFoundError: there is no checkpoint at `path`, or no leaf for
-        `keys`.
+        `select`.
       errors.DataLossError: bytes are damaged; the error names tensor, file and
         offset. Also raised if the newest step was committed and is damaged: the
         error then names the newest undamaged step, to pass as `step`.
@@ -440,7 +440,7 @@ def load(
             "load: device is for arrays that are read without a target, which"
             " has its own devices, and without mmap; want one of them"
         )
-    names = [keys] if isinstance(keys, str) else keys
+    names = [select] if isinstance(select, str) else select
     options: dict[str, Any] = run_options(threads, memory_bytes)
     source = os.fspath(path)
     call = None
@@ -506,7 +506,7 @@ def load(
                 opened,
                 target_of,
                 strict=strict,
-                keys=names,
+                select=names,
                 call=call,
                 progress=progress_fn,
                 **options,

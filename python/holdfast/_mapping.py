@@ -183,7 +183,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     def mmap(
         self,
-        keys: Sequence[str] | str | None = None,
+        select: Sequence[str] | str | None = None,
         *,
         arrays: Literal["numpy", "torch"] = "numpy",
         require: bool = False,
@@ -197,7 +197,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         `holdfast.load(mmap=True)`.
 
         Args:
-          keys: names or prefixes of names, as for `holdfast.load`.
+          select: names or prefixes of names, as for `holdfast.load`.
           arrays: "numpy" for read-only arrays; "torch" for tensors, where a
             write changes this process's copy of a page and never the file.
           require: raise for an array that cannot be mapped, instead of reading
@@ -205,14 +205,14 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
           verify: as for `StoredArray.mmap`.
 
         Raises:
-          errors.NotFoundError: there is no leaf for `keys`.
+          errors.NotFoundError: there is no leaf for `select`.
           errors.InvalidArgumentError: `require` is set and an array cannot be
             mapped.
           errors.DataLossError: as for `StoredArray.mmap`.
         """
         engine = self._live
         convert = _array_kinds.converter(arrays)
-        leaves = self._array_leaves(keys)
+        leaves = self._array_leaves(select)
         values: list[Any] = []
         for leaf, array in zip(
             leaves,
@@ -230,24 +230,24 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         )
 
     def why_not_mmap(
-        self, keys: Sequence[str] | str | None = None
+        self, select: Sequence[str] | str | None = None
     ) -> dict[str, str]:
         """Returns the reason, by name, for each array that `mmap` would read
         instead of mapping it. This call reads no array.
 
-        Raises NotFoundError if there is no leaf for `keys`.
+        Raises NotFoundError if there is no leaf for `select`.
         """
-        leaves = self._array_leaves(keys)
+        leaves = self._array_leaves(select)
         return {
             self._live.leaves[leaf].name: why
             for leaf, why in zip(leaves, self._live.map(leaves), strict=True)
             if isinstance(why, str)
         }
 
-    def _array_leaves(self, keys: Sequence[str] | str | None) -> list[int]:
+    def _array_leaves(self, select: Sequence[str] | str | None) -> list[int]:
         from holdfast._target import selected
 
-        wanted = [keys] if isinstance(keys, str) else keys
+        wanted = [select] if isinstance(select, str) else select
         for key in wanted or ():
             if not any(selected(name, [key]) for name in self._index):
                 raise errors.NotFoundError(self._no_such_leaf(key))

@@ -347,7 +347,7 @@ class Tiers:
                 lambda: checkpoint,
                 target_of,
                 strict=strict,
-                keys=None,
+                select=None,
                 progress=None,
                 **self._run_options,
             )[0]

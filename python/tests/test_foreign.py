@@ -156,7 +156,7 @@ def test_npz_elements_are_taken_for_no_other_type(tmp_path: Path) -> None:
     for write in (np.savez, np.savez_compressed):
         write(path, **arrays, **lacking)  # type: ignore[operator]
         opened = holdfast.open(path)
-        got = holdfast.load(path, keys=list(arrays))
+        got = holdfast.load(path, select=list(arrays))
         for name in ("bf16", "fortran", "e5m2", "big"):
             want = arrays[name].astype(arrays[name].dtype.newbyteorder("="))
             assert same(got[name], want), name

@@ -65,15 +65,15 @@ def test_ellipsis_leaves_out(saved: Path) -> None:
 
 
 def test_keys_restrict_what_the_target_must_have(saved: Path) -> None:
-    got = holdfast.load(saved, {"p": {"b": [0, ...]}}, keys=["p.b.0"])
+    got = holdfast.load(saved, {"p": {"b": [0, ...]}}, select=["p.b.0"])
     assert got == {"p": {"b": [1, ...]}}
     with pytest.raises(errors.InvalidArgumentError, match=r"flag"):
-        holdfast.load(saved, {"flag": True}, keys=["p.b"])
+        holdfast.load(saved, {"flag": True}, select=["p.b"])
 
 
 def test_a_stored_array_is_a_target(saved: Path) -> None:
     opened = holdfast.open(saved)
-    got = holdfast.load(saved, {"p": {"w": opened["p.w"]}}, keys="p.w")
+    got = holdfast.load(saved, {"p": {"w": opened["p.w"]}}, select="p.w")
     np.testing.assert_array_equal(got["p"]["w"], TREE["p"]["w"])
 
 
@@ -131,7 +131,7 @@ def test_empties_match_by_being_empty(ckpt: Path) -> None:
 def test_shapes_must_match_always(saved: Path) -> None:
     target = {"p": {"w": np.zeros((3, 2), np.float32)}}
     for strict in (True, False):
-        text = message(saved, target, keys="p.w", strict=strict)
+        text = message(saved, target, select="p.w", strict=strict)
         assert text == (
             "leaf 'p.w': shape: the checkpoint has (2, 3), the target (3, 2)"
         )
@@ -139,11 +139,11 @@ def test_shapes_must_match_always(saved: Path) -> None:
 
 def test_dtypes_must_match_unless_not_strict(saved: Path) -> None:
     target = {"p": {"w": np.zeros((2, 3), np.int16)}}
-    assert message(saved, target, keys="p.w") == (
+    assert message(saved, target, select="p.w") == (
         "leaf 'p.w': dtype: the checkpoint has float32, the target int16;"
         " strict=False casts"
     )
-    got = holdfast.load(saved, target, keys="p.w", strict=False)["p"]["w"]
+    got = holdfast.load(saved, target, select="p.w", strict=False)["p"]["w"]
     assert got.dtype == np.int16 and got[1, 2] == 5
 
 

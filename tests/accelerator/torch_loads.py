@@ -111,9 +111,9 @@ def foreign_files(ctx: Context) -> None:
 
 @check()
 def parts_of_the_tree(ctx: Context) -> None:
-    """`keys` reads what it names; `strict=False` casts."""
+    """`select` reads what it names; `strict=False` casts."""
     path, tree = _saved(ctx)
-    got = trees.load_on(path, ctx.device, keys="large.plain")
+    got = trees.load_on(path, ctx.device, select="large.plain")
     trees.same_tensors(
         got, {"large": {"plain": tree["large"]["plain"]}}, ctx.device
     )

@@ -62,7 +62,7 @@ def load_jax(subject: Subject) -> Any:
 
 @way("load into torch's", has_plain_tree)
 def load_torch(subject: Subject) -> Any:
-    return holdfast.load(subject.path, keys=["wide", "low"], arrays="torch")
+    return holdfast.load(subject.path, select=["wide", "low"], arrays="torch")
 
 
 def abstract(leaf: Any) -> Any:
@@ -89,10 +89,10 @@ def load_target(subject: Subject) -> Any:
 @way("load of some keys")
 def load_keys(subject: Subject) -> Any:
     p = subject.prefix
-    keys = [f"{p}big", f"{p}wide"]
+    names = [f"{p}big", f"{p}wide"]
     if subject.layout.kind == "items":
-        keys.append("meta")
-    return holdfast.load(subject.path, keys=keys)
+        names.append("meta")
+    return holdfast.load(subject.path, select=names)
 
 
 @way("load of an item", lambda layout: layout.kind in ("state", "items"))

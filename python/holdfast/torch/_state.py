@@ -228,7 +228,7 @@ def restore(
 def load(
     path: PathLike,
     *,
-    keys: Sequence[str] | str | None = None,
+    select: Sequence[str] | str | None = None,
     device: Any = None,
     mmap: MapArgument = False,
     verify: bool | None = None,
@@ -246,7 +246,7 @@ def load(
     """
     return _api.load(
         path,
-        keys=keys,
+        select=select,
         arrays="torch",
         device=device,
         mmap=mmap,
