@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         fingerprints: bool
         check_replicas: bool
         group: GroupArgument
-        timeout: float
+        timeout_seconds: float
 
 
 @overload
@@ -125,7 +125,7 @@ def save(
     fingerprints: bool = False,
     check_replicas: bool = False,
     group: GroupArgument = "auto",
-    timeout: float = 600.0,
+    timeout_seconds: float = 600.0,
 ) -> Stats | Future[Stats]:
     """Writes a pytree as a checkpoint that Orbax reads too.
 
@@ -206,7 +206,7 @@ def save(
         "auto" means all of `jax.distributed` if it is initialised, all of
         `torch.distributed` if the tree holds DTensors (so rank 0 may save
         plain tensors by itself), and otherwise None.
-      timeout: seconds that a rank waits for the others at each barrier.
+      timeout_seconds: how long a rank waits for the others at each barrier.
 
     Returns:
       What this process moved and how long it took; with `background`, a Future
@@ -267,11 +267,15 @@ def save(
         has_spread=lambda kind: check_replicas or has_spread(tree, kind),
     )
     if check_replicas:
-        _fingerprint.check(tree, processes, _seconds("timeout", timeout))
+        _fingerprint.check(
+            tree, processes, _seconds("timeout_seconds", timeout_seconds)
+        )
     call = None
     if processes is not None:
         call = processes.begin(
-            destination, _seconds("timeout", timeout), overlaps=background
+            destination,
+            _seconds("timeout_seconds", timeout_seconds),
+            overlaps=background,
         )
         if call.rank != 0:
             progress = False
@@ -356,7 +360,7 @@ def load(
     verify: bool | None = None,
     fingerprints: bool = False,
     group: GroupArgument = "auto",
-    timeout: float = 600.0,
+    timeout_seconds: float = 600.0,
 ) -> Any:
     """Reads a checkpoint written by Orbax or holdfast, or in a foreign format.
 
@@ -414,7 +418,7 @@ def load(
         `torch.distributed` if the target has arrays that are spread over
         processes, and otherwise None. Without a target each process reads by
         itself.
-      timeout: seconds that a rank waits for the others at each barrier.
+      timeout_seconds: how long a rank waits for the others at each barrier.
 
     Returns:
       The tree. Its arrays own their memory and may be written to, except mapped
@@ -454,7 +458,9 @@ def load(
             group, takes_all_jax=False, has_spread=partial(has_spread, target)
         )
         if processes is not None:
-            call = processes.begin(source, _seconds("timeout", timeout))
+            call = processes.begin(
+                source, _seconds("timeout_seconds", timeout_seconds)
+            )
             if call.rank != 0:
                 progress = False
     notes: list[str] = []

@@ -40,7 +40,7 @@ def diff(
     equal_nan: bool = True,
     equal_bits: bool = False,
     ignore_dtype: bool = False,
-    structure_only: bool = False,
+    only_structure: bool = False,
     by_fingerprint: bool = False,
     find_renamed: bool = True,
     rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
@@ -64,7 +64,7 @@ def diff(
       equal_nan: treat NaN as equal to NaN.
       equal_bits: treat equal values with different bits as different.
       ignore_dtype: compare only values.
-      structure_only: compare everything but values.
+      only_structure: compare everything but values.
       by_fingerprint: compare the stored fingerprints of both checkpoints
         instead of arrays. Any different bits then count as a difference
         ("bits"), and renamed leaves are not found.
@@ -94,7 +94,7 @@ def diff(
             equal_nan=equal_nan,
             equal_bits=equal_bits,
             ignore_dtype=ignore_dtype,
-            only_structure=structure_only,
+            only_structure=only_structure,
             by_fingerprint=by_fingerprint,
             find_renamed=find_renamed,
             rename=_renames(rename),

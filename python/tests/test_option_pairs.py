@@ -313,7 +313,7 @@ SAVE = [
         lambda done: done.counts.get("check_replicas", 0) > 0,
     ),
     Option("group", "two", lambda done: done.counts.get("ranks") == 2),
-    Option("timeout", 60.0, why="seen only when a rank does not come"),
+    Option("timeout_seconds", 60.0, why="seen only when a rank does not come"),
 ]
 
 RULES = [

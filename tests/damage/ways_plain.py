@@ -285,7 +285,7 @@ def load_together(subject: Subject) -> Any:
     def run(number: int) -> Any:
         group = holdfast.ProcessGroup(threads.rank(number, 2))
         return holdfast.load(
-            subject.path, target(subject), group=group, timeout=60.0
+            subject.path, target(subject), group=group, timeout_seconds=60.0
         )
 
     with ThreadPoolExecutor(2) as ranks:
