@@ -643,7 +643,7 @@ def verify(
     )
 
 
-def steps(path: PathLike) -> list[int]:
+def steps(root: PathLike) -> list[int]:
     """Returns the committed steps of a manager's directory, in ascending order.
 
     Includes steps that were damaged after their commit. Raises NotFoundError if
@@ -651,11 +651,11 @@ def steps(path: PathLike) -> list[int]:
     """
     found = [
         info.step
-        for info in _engine.list_steps(os.fspath(path))
+        for info in _engine.list_steps(os.fspath(root))
         if info.committed and info.step is not None
     ]
     if not found:
-        raise errors.NotFoundError(f"no committed steps in {os.fspath(path)}")
+        raise errors.NotFoundError(f"no committed steps in {os.fspath(root)}")
     return found
 
 

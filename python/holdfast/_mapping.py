@@ -187,7 +187,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         *,
         arrays: Literal["numpy", "torch"] = "numpy",
         require: bool = False,
-        verify: bool = False,
+        verify_mapped: bool = False,
     ) -> dict[str, Any]:
         """Maps arrays from their files, without reading them, and returns them
         by name.
@@ -202,7 +202,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
             write changes this process's copy of a page and never the file.
           require: raise for an array that cannot be mapped, instead of reading
             it.
-          verify: as for `StoredArray.mmap`.
+          verify_mapped: as for `StoredArray.mmap`.
 
         Raises:
           errors.NotFoundError: there is no leaf for `select`.
@@ -216,7 +216,9 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         values: list[Any] = []
         for leaf, array in zip(
             leaves,
-            engine.map(leaves, copy_on_write=arrays == "torch", verify=verify),
+            engine.map(
+                leaves, copy_on_write=arrays == "torch", verify=verify_mapped
+            ),
             strict=True,
         ):
             if isinstance(array, str) and require:

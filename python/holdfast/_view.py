@@ -136,7 +136,7 @@ def view(
 
 
 def materialize(
-    view: PathLike,
+    source: PathLike,
     target: PathLike | None = None,
     *,
     step: int | None = None,
@@ -158,7 +158,7 @@ def materialize(
     made from the view or delta still find their base.
 
     Args:
-      view: a view, which refers to another checkpoint's files, or a delta.
+      source: a view, which refers to another checkpoint's files, or a delta.
       target: the exact path of the new checkpoint. None replaces the view
         itself once the new checkpoint is complete and has been compared.
       overwrite: replace a checkpoint at `target` once the new one is complete.
@@ -174,7 +174,7 @@ def materialize(
     new = None if target is None else os.fspath(target)
     with reporting(progress, "materialize") as progress_fn:
         values = _engine.materialize(
-            os.fspath(view),
+            os.fspath(source),
             new,
             step=step,
             zarr_format=zarr_format,
@@ -188,4 +188,4 @@ def materialize(
             **run_options(threads, memory_bytes),
             progress=progress_fn,
         )
-    return _result(os.fspath(view) if new is None else new, values)
+    return _result(os.fspath(source) if new is None else new, values)
