@@ -352,7 +352,7 @@ def load(
     device: Any = None,
     step: int | None = None,
     item: str | None = None,
-    strict: bool = True,
+    cast: bool = False,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -391,7 +391,8 @@ def load(
         (`doc/accelerators.md`) and need no other host memory.
       step: the step of a manager's directory; None means the newest.
       item: the item of a composite checkpoint; None returns all, as a dict.
-      strict: refuse a dtype other than the target's. If False, cast instead.
+      cast: cast leaves whose dtype is not the target's. If False, they are
+        errors.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None means one per CPU.
       memory_bytes: the most bytes in flight between disk and memory; None means
@@ -511,7 +512,7 @@ def load(
             tree, stats = _target.restore(
                 opened,
                 target_of,
-                strict=strict,
+                cast=cast,
                 select=names,
                 call=call,
                 progress=progress_fn,

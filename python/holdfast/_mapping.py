@@ -81,13 +81,13 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         """The absolute path of the chosen step or checkpoint."""
         return self._path
 
-    def explain(self, target: Any, *, strict: bool = True) -> list[str]:
+    def explain(self, target: Any, *, cast: bool = False) -> list[str]:
         """Lists the reasons why `holdfast.load(path, target)` would fail,
         without reading an array.
 
         Args:
           target: a tree that `holdfast.load` accepts.
-          strict: count a dtype other than the target's as a difference.
+          cast: as for `holdfast.load`; if True, dtypes may differ.
 
         Returns:
           One line for each difference in any leaf: names on only one side (for
@@ -98,7 +98,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         Raises:
           ValueError: the checkpoint was closed.
         """
-        return _target.explain(self._live, target, strict=strict)
+        return _target.explain(self._live, target, cast=cast)
 
     @property
     def notes(self) -> list[str]:

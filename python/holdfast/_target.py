@@ -156,7 +156,7 @@ def match(
     checkpoint: _engine.Checkpoint,
     target: Any,
     *,
-    strict: bool,
+    cast: bool,
     select: Sequence[str] | None,
     takes_devices: bool = False,
 ) -> Restored:
@@ -164,10 +164,10 @@ def match(
 
     With `takes_devices`, the requests may have DeviceBuffers. Raises
     InvalidArgumentError, naming all differences, if the target has a different
-    structure, or if leaves have a different shape or (when strict) dtype.
+    structure, or if leaves have a different shape or (unless `cast`) dtype.
     """
     restored, mismatch = _matched(
-        checkpoint, target, strict, select, takes_devices
+        checkpoint, target, cast, select, takes_devices
     )
     if message := mismatch.message(checkpoint.path):
         raise errors.InvalidArgumentError(message)
@@ -223,16 +223,16 @@ def like_selected(
 
 
 def explain(
-    checkpoint: _engine.Checkpoint, target: Any, *, strict: bool
+    checkpoint: _engine.Checkpoint, target: Any, *, cast: bool
 ) -> list[str]:
     """Returns one line for each difference that `match` would refuse."""
-    return _matched(checkpoint, target, strict, None)[1].lines()
+    return _matched(checkpoint, target, cast, None)[1].lines()
 
 
 def _matched(
     checkpoint: _engine.Checkpoint,
     target: Any,
-    strict: bool,
+    cast: bool,
     select: Sequence[str] | None,
     takes_devices: bool = False,
 ) -> tuple[Restored, _Mismatch]:
@@ -242,7 +242,7 @@ def _matched(
         structure = _pruned(structure, (), select)
     matcher = _Matcher()
     build = matcher.match(target, structure, ())
-    planner = LeafPlanner(checkpoint, strict, takes_devices)
+    planner = LeafPlanner(checkpoint, cast, takes_devices)
     requests: list[Request] = []
     placements = []
     for leaf in matcher.leaves:
@@ -261,7 +261,7 @@ def restore(
     open_checkpoint: Callable[[], _engine.Checkpoint],
     target_of: Callable[[_engine.Checkpoint], Any],
     *,
-    strict: bool,
+    cast: bool,
     select: Sequence[str] | None,
     call: Call | None = None,
     **options: Any,
@@ -277,7 +277,7 @@ def restore(
             restored = match(
                 checkpoint,
                 target_of(checkpoint),
-                strict=strict,
+                cast=cast,
                 select=select,
                 takes_devices=call is None,
             )

@@ -690,7 +690,7 @@ def test_a_target_on_a_device(tmp_path: Path) -> None:
     }
     with pytest.raises(errors.InvalidArgumentError, match="'rows': dtype"):
         holdfast.load(tmp_path / "7", target=other)
-    cast = holdfast.load(tmp_path / "7", target=other, strict=False)
+    cast = holdfast.load(tmp_path / "7", target=other, cast=True)
     assert_same(cast["rows"], tree["rows"].to(torch.float64))
 
 

@@ -214,7 +214,7 @@ def restore(
     loaded = _api.load(
         path,
         target_of(checkpoint, given, strict=strict),
-        strict=strict,
+        cast=not strict,
         verify=verify,
         progress=progress,
         threads=threads,
