@@ -68,7 +68,7 @@ def measure_sparse(scratch):
     write_sparse_model(scratch / "sparse")
     # VmHWM covers only this process; ru_maxrss includes its parent's peak.
     program = ("import re, sys, time, holdfast; begun = time.time(); "
-               "holdfast.view(sys.argv[1], sys.argv[2], must_refer=True); "
+               "holdfast.view(sys.argv[1], sys.argv[2], copy=False); "
                "print(time.time() - begun, re.search(r'VmHWM:\\s+(\\d+)', "
                "open('/proc/self/status').read())[1])")
     done = subprocess.run(
@@ -92,7 +92,7 @@ def measure_ways(scratch, tree, rounds):
     tree in memory, into a checkpoint that Orbax reads."""
     model, target = scratch / "model", scratch / "target"
     ways = {
-        "view": lambda: holdfast.view(model, target, must_refer=True),
+        "view": lambda: holdfast.view(model, target, copy=False),
         "view with checksums": lambda: holdfast.view(model, target,
                                                      checksums=True),
         "convert": lambda: holdfast.convert(model, target, format="orbax",

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         fingerprints: bool
         check_replicas: bool
         group: GroupArgument
-        timeout: float
+        timeout_seconds: float
 
 
 @overload
@@ -125,7 +125,7 @@ def save(
     fingerprints: bool = False,
     check_replicas: bool = False,
     group: GroupArgument = "auto",
-    timeout: float = 600.0,
+    timeout_seconds: float = 600.0,
 ) -> Stats | Future[Stats]:
     """Writes a pytree as a checkpoint that Orbax reads too.
 
@@ -206,7 +206,7 @@ def save(
         "auto" means all of `jax.distributed` if it is initialised, all of
         `torch.distributed` if the tree holds DTensors (so rank 0 may save
         plain tensors by itself), and otherwise None.
-      timeout: seconds that a rank waits for the others at each barrier.
+      timeout_seconds: how long a rank waits for the others at each barrier.
 
     Returns:
       What this process moved and how long it took; with `background`, a Future
@@ -267,11 +267,15 @@ def save(
         has_spread=lambda kind: check_replicas or has_spread(tree, kind),
     )
     if check_replicas:
-        _fingerprint.check(tree, processes, _seconds("timeout", timeout))
+        _fingerprint.check(
+            tree, processes, _seconds("timeout_seconds", timeout_seconds)
+        )
     call = None
     if processes is not None:
         call = processes.begin(
-            destination, _seconds("timeout", timeout), overlaps=background
+            destination,
+            _seconds("timeout_seconds", timeout_seconds),
+            overlaps=background,
         )
         if call.rank != 0:
             progress = False
@@ -343,12 +347,12 @@ def load(
     path: PathLike,
     target: Any = None,
     *,
-    keys: Sequence[str] | str | None = None,
+    select: Sequence[str] | str | None = None,
     arrays: ArrayKind = "numpy",
     device: Any = None,
     step: int | None = None,
     item: str | None = None,
-    strict: bool = True,
+    cast: bool = False,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -356,7 +360,7 @@ def load(
     verify: bool | None = None,
     fingerprints: bool = False,
     group: GroupArgument = "auto",
-    timeout: float = 600.0,
+    timeout_seconds: float = 600.0,
 ) -> Any:
     """Reads a checkpoint written by Orbax or holdfast, or in a foreign format.
 
@@ -376,7 +380,7 @@ def load(
         device's part is read once), torch tensors, DTensors (each rank reads
         its own part), or `...` for leaves to skip. If None, the result is dicts
         and lists of numpy arrays.
-      keys: the leaves to read, given by name or by a prefix of the name
+      select: the leaves to read, given by name or by a prefix of the name
         ("params" selects "params.w"); None means all.
       arrays: the kind of arrays to return when there is no target: "numpy",
         "torch" (tensors on the CPU) or "jax" (on jax's default device). The
@@ -387,7 +391,8 @@ def load(
         (`doc/accelerators.md`) and need no other host memory.
       step: the step of a manager's directory; None means the newest.
       item: the item of a composite checkpoint; None returns all, as a dict.
-      strict: refuse a dtype other than the target's. If False, cast instead.
+      cast: cast leaves whose dtype is not the target's. If False, they are
+        errors.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None means one per CPU.
       memory_bytes: the most bytes in flight between disk and memory; None means
@@ -414,7 +419,7 @@ def load(
         `torch.distributed` if the target has arrays that are spread over
         processes, and otherwise None. Without a target each process reads by
         itself.
-      timeout: seconds that a rank waits for the others at each barrier.
+      timeout_seconds: how long a rank waits for the others at each barrier.
 
     Returns:
       The tree. Its arrays own their memory and may be written to, except mapped
@@ -422,7 +427,7 @@ def load(
 
     Raises:
       errors.NotFoundError: there is no checkpoint at `path`, or no leaf for
-        `keys`.
+        `select`.
       errors.DataLossError: bytes are damaged; the error names tensor, file and
         offset. Also raised if the newest step was committed and is damaged: the
         error then names the newest undamaged step, to pass as `step`.
@@ -440,7 +445,7 @@ def load(
             "load: device is for arrays that are read without a target, which"
             " has its own devices, and without mmap; want one of them"
         )
-    names = [keys] if isinstance(keys, str) else keys
+    names = [select] if isinstance(select, str) else select
     options: dict[str, Any] = run_options(threads, memory_bytes)
     source = os.fspath(path)
     call = None
@@ -454,7 +459,9 @@ def load(
             group, takes_all_jax=False, has_spread=partial(has_spread, target)
         )
         if processes is not None:
-            call = processes.begin(source, _seconds("timeout", timeout))
+            call = processes.begin(
+                source, _seconds("timeout_seconds", timeout_seconds)
+            )
             if call.rank != 0:
                 progress = False
     notes: list[str] = []
@@ -505,8 +512,8 @@ def load(
             tree, stats = _target.restore(
                 opened,
                 target_of,
-                strict=strict,
-                keys=names,
+                cast=cast,
+                select=names,
                 call=call,
                 progress=progress_fn,
                 **options,
@@ -637,7 +644,7 @@ def verify(
     )
 
 
-def steps(path: PathLike) -> list[int]:
+def steps(root: PathLike) -> list[int]:
     """Returns the committed steps of a manager's directory, in ascending order.
 
     Includes steps that were damaged after their commit. Raises NotFoundError if
@@ -645,11 +652,11 @@ def steps(path: PathLike) -> list[int]:
     """
     found = [
         info.step
-        for info in _engine.list_steps(os.fspath(path))
+        for info in _engine.list_steps(os.fspath(root))
         if info.committed and info.step is not None
     ]
     if not found:
-        raise errors.NotFoundError(f"no committed steps in {os.fspath(path)}")
+        raise errors.NotFoundError(f"no committed steps in {os.fspath(root)}")
     return found
 
 

@@ -82,7 +82,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return _USAGE
     try:
         checkpoint = holdfast.open(args.path, step=args.step, item=args.item)
-        lines = checkpoint.explain(target, strict=not args.cast)
+        lines = checkpoint.explain(target, cast=args.cast)
     except (OSError, ValueError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return _FAILED

@@ -40,7 +40,7 @@ def diff(
     equal_nan: bool = True,
     equal_bits: bool = False,
     ignore_dtype: bool = False,
-    structure_only: bool = False,
+    only_structure: bool = False,
     by_fingerprint: bool = False,
     find_renamed: bool = True,
     rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
@@ -64,7 +64,7 @@ def diff(
       equal_nan: treat NaN as equal to NaN.
       equal_bits: treat equal values with different bits as different.
       ignore_dtype: compare only values.
-      structure_only: compare everything but values.
+      only_structure: compare everything but values.
       by_fingerprint: compare the stored fingerprints of both checkpoints
         instead of arrays. Any different bits then count as a difference
         ("bits"), and renamed leaves are not found.
@@ -94,7 +94,7 @@ def diff(
             equal_nan=equal_nan,
             equal_bits=equal_bits,
             ignore_dtype=ignore_dtype,
-            only_structure=structure_only,
+            only_structure=only_structure,
             by_fingerprint=by_fingerprint,
             find_renamed=find_renamed,
             rename=_renames(rename),
@@ -161,7 +161,7 @@ def merge(
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
     chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
-    check: bool = True,
+    compare: bool = True,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -184,7 +184,7 @@ def merge(
         prefixes.
       take_first: take leaves that are not floats from the first source; needs
         `average`.
-      format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check:
+      format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, compare:
         as for `convert`.
       progress, threads, memory_bytes, durable: as for `convert`.
 
@@ -214,7 +214,7 @@ def merge(
             compression=compression,
             chunk_bytes=chunk_bytes,
             overwrite=overwrite,
-            check=check,
+            check=compare,
             sync=durable,
             progress=progress_fn,
             **run_options(threads, memory_bytes),

@@ -97,18 +97,18 @@ def convert(
     shards: Mapping[str, Sequence[int]] | None = None,
     nest: bool = False,
     strict: bool = False,
-    map: PathLike | None = None,
+    recipe: PathLike | None = None,
     reverse: bool = False,
     sizes: Mapping[str, int] | None = None,
     zarr_format: int | None = None,
     ocdbt: bool | None = None,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
     chunk_bytes: int = CHUNK_BYTES,
-    shard_bytes: int = 0,
+    data_file_bytes: int | None = None,
     also: Literal["safetensors"] | None = None,
     overwrite: bool = False,
     restart: bool = False,
-    check: bool = True,
+    compare: bool = True,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -145,12 +145,12 @@ def convert(
         option.
       nest: split names at their dots into nested dicts.
       strict: treat a rule that matches no leaf as an error.
-      map: a recipe, which describes how to build new arrays from old ones: the
-        name of a shipped recipe (`holdfast.recipes()`), or a file. All other
-        rules apply to the leaves that the recipe builds.
-      reverse: run the recipe backwards; needs `map`.
+      recipe: describes how to build new arrays from old ones: the name of a
+        shipped recipe (`holdfast.recipes()`), or a file. All other rules apply
+        to the leaves that the recipe builds.
+      reverse: run the recipe backwards; needs `recipe`.
       sizes: sizes of the recipe's axes by name; they override the sizes in the
-        model's config.json and in shapes. Needs `map`.
+        model's config.json and in shapes. Needs `recipe`.
       zarr_format: 2 or 3; None uses the source's. Only Orbax's formats accept
         this, `ocdbt` and `compression`; other formats refuse them.
       ocdbt: True stores one database, False a directory for each array; None
@@ -159,14 +159,14 @@ def convert(
       chunk_bytes: larger arrays are split into chunks of about this many bytes,
         in Orbax's formats and "megatron-zarr". Other formats refuse this
         option.
-      shard_bytes: begin a new data file when one reaches this size; 0 means
-        the format's default. Only for "safetensors", "dcp" and "torch-dist",
-        and with `also`.
+      data_file_bytes: begin a new data file when one reaches this size; None
+        means the format's default. Only for "safetensors", "dcp" and
+        "torch-dist", and with `also`.
       also: as for `save`, for Orbax's formats. If the call is interrupted, the
         next call starts over.
       overwrite: replace a checkpoint at `target` once the new one is complete.
       restart: start over, discarding what an earlier call left.
-      check: read the new checkpoint back and compare it.
+      compare: read the new checkpoint back and compare it.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None means one per CPU.
       memory_bytes: the most bytes of arrays held at a time; None means 256 MiB.
@@ -194,16 +194,16 @@ def convert(
             ],
             nest=nest,
             strict=strict,
-            **_recipe(map, reverse, sizes),
+            **_recipe(recipe, reverse, sizes),
             zarr_format=zarr_format,
             use_ocdbt=ocdbt,
             compression=compression,
             chunk_bytes=chunk_bytes,
-            shard_bytes_max=shard_bytes,
+            shard_bytes_max=data_file_bytes or 0,
             also=also,
             overwrite=overwrite,
             restart=restart,
-            check=check,
+            check=compare,
             sync=durable,
             **run_options(threads, memory_bytes),
             progress=progress_fn,

@@ -165,13 +165,16 @@ class Follower:
         )
 
     def updates(
-        self, *, interval: float = 1.0, timeout: float | None = None
+        self,
+        *,
+        interval_seconds: float = 1.0,
+        timeout_seconds: float | None = None,
     ) -> Iterator[FollowerUpdate]:
         """Yields an update whenever a step is committed.
 
         Args:
-          interval: seconds between two polls.
-          timeout: end after this many seconds without a new step; None means
+          interval_seconds: the time between two polls.
+          timeout_seconds: end after this long without a new step; None means
             never.
 
         Raises:
@@ -184,9 +187,12 @@ class Follower:
                 yield update
                 last = time.monotonic()
                 continue
-            if timeout is not None and time.monotonic() - last >= timeout:
+            if (
+                timeout_seconds is not None
+                and time.monotonic() - last >= timeout_seconds
+            ):
                 return
-            time.sleep(interval)
+            time.sleep(interval_seconds)
 
     def _taken(self, value: Any, path: tuple[Any, ...]) -> Callable[[], Any]:
         """Returns a function that builds the value at `path` from the current

@@ -60,17 +60,17 @@ def _jax_device(device: Any) -> Any:
 
 def target_of(
     checkpoint: _engine.Checkpoint,
-    keys: Sequence[str] | None,
+    select: Sequence[str] | None,
     on_device: OnDevice,
 ) -> Any:
-    """Returns the target for the leaves that `keys` select.
+    """Returns the target for the leaves that `select` names.
 
-    Raises NotFoundError for a key that selects no leaf.
+    Raises NotFoundError for a name that selects no leaf.
     """
-    checkpoint.check_names(keys or ())
+    checkpoint.check_names(select or ())
     an_object = None
     if on_device.library == "torch":
         an_object = _torch_arrays.an_object()
     return _target.like_selected(
-        checkpoint, keys, lambda info: on_device, an_object
+        checkpoint, select, lambda info: on_device, an_object
     )

@@ -46,7 +46,7 @@ def fingerprint(tree: Any) -> str | dict[str, str]:
 
 
 def check_replicas(
-    tree: Any, *, group: GroupArgument = "auto", timeout: float = 600.0
+    tree: Any, *, group: GroupArgument = "auto", timeout_seconds: float = 600.0
 ) -> ReplicaCounts:
     """Raises unless all copies of each tensor of a tree have the same bits.
 
@@ -63,7 +63,7 @@ def check_replicas(
       group: the processes that hold replicas, as for `holdfast.save`, except
         that "auto" means all of `jax.distributed` or `torch.distributed` if one
         of them is initialised.
-      timeout: seconds that a rank waits for the others at each barrier.
+      timeout_seconds: how long a rank waits for the others at each barrier.
 
     Returns:
       How many boxes and copies were compared.
@@ -75,18 +75,20 @@ def check_replicas(
       errors.DeadlineExceededError: ranks did not arrive in time; the error
         names them.
     """
-    return check(tree, _process_group.process_group(group), timeout)
+    return check(tree, _process_group.process_group(group), timeout_seconds)
 
 
 def check(
-    tree: Any, processes: ProcessGroup | None, timeout: float
+    tree: Any, processes: ProcessGroup | None, timeout_seconds: float
 ) -> ReplicaCounts:
     """Does what `check_replicas` does, with a chosen group."""
-    return check_made(lambda: tree, processes, timeout)[1]
+    return check_made(lambda: tree, processes, timeout_seconds)[1]
 
 
 def check_made(
-    make: Callable[[], Any], processes: ProcessGroup | None, timeout: float
+    make: Callable[[], Any],
+    processes: ProcessGroup | None,
+    timeout_seconds: float,
 ) -> tuple[Any, ReplicaCounts]:
     """Returns the tree that `make` returns, after checking it.
 
@@ -94,7 +96,7 @@ def check_made(
     """
     call = None
     if processes is not None:
-        call = processes.begin("replicas", timeout)
+        call = processes.begin("replicas", timeout_seconds)
     with call or contextlib.nullcontext():
         tree = make()
         built = _engine.build_tree(

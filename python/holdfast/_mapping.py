@@ -81,13 +81,13 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         """The absolute path of the chosen step or checkpoint."""
         return self._path
 
-    def explain(self, target: Any, *, strict: bool = True) -> list[str]:
+    def explain(self, target: Any, *, cast: bool = False) -> list[str]:
         """Lists the reasons why `holdfast.load(path, target)` would fail,
         without reading an array.
 
         Args:
           target: a tree that `holdfast.load` accepts.
-          strict: count a dtype other than the target's as a difference.
+          cast: as for `holdfast.load`; if True, dtypes may differ.
 
         Returns:
           One line for each difference in any leaf: names on only one side (for
@@ -98,7 +98,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         Raises:
           ValueError: the checkpoint was closed.
         """
-        return _target.explain(self._live, target, strict=strict)
+        return _target.explain(self._live, target, cast=cast)
 
     @property
     def notes(self) -> list[str]:
@@ -183,11 +183,11 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     def mmap(
         self,
-        keys: Sequence[str] | str | None = None,
+        select: Sequence[str] | str | None = None,
         *,
         arrays: Literal["numpy", "torch"] = "numpy",
         require: bool = False,
-        verify: bool = False,
+        verify_mapped: bool = False,
     ) -> dict[str, Any]:
         """Maps arrays from their files, without reading them, and returns them
         by name.
@@ -197,26 +197,28 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         `holdfast.load(mmap=True)`.
 
         Args:
-          keys: names or prefixes of names, as for `holdfast.load`.
+          select: names or prefixes of names, as for `holdfast.load`.
           arrays: "numpy" for read-only arrays; "torch" for tensors, where a
             write changes this process's copy of a page and never the file.
           require: raise for an array that cannot be mapped, instead of reading
             it.
-          verify: as for `StoredArray.mmap`.
+          verify_mapped: as for `StoredArray.mmap`.
 
         Raises:
-          errors.NotFoundError: there is no leaf for `keys`.
+          errors.NotFoundError: there is no leaf for `select`.
           errors.InvalidArgumentError: `require` is set and an array cannot be
             mapped.
           errors.DataLossError: as for `StoredArray.mmap`.
         """
         engine = self._live
         convert = _array_kinds.converter(arrays)
-        leaves = self._array_leaves(keys)
+        leaves = self._array_leaves(select)
         values: list[Any] = []
         for leaf, array in zip(
             leaves,
-            engine.map(leaves, copy_on_write=arrays == "torch", verify=verify),
+            engine.map(
+                leaves, copy_on_write=arrays == "torch", verify=verify_mapped
+            ),
             strict=True,
         ):
             if isinstance(array, str) and require:
@@ -230,24 +232,24 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         )
 
     def why_not_mmap(
-        self, keys: Sequence[str] | str | None = None
+        self, select: Sequence[str] | str | None = None
     ) -> dict[str, str]:
         """Returns the reason, by name, for each array that `mmap` would read
         instead of mapping it. This call reads no array.
 
-        Raises NotFoundError if there is no leaf for `keys`.
+        Raises NotFoundError if there is no leaf for `select`.
         """
-        leaves = self._array_leaves(keys)
+        leaves = self._array_leaves(select)
         return {
             self._live.leaves[leaf].name: why
             for leaf, why in zip(leaves, self._live.map(leaves), strict=True)
             if isinstance(why, str)
         }
 
-    def _array_leaves(self, keys: Sequence[str] | str | None) -> list[int]:
+    def _array_leaves(self, select: Sequence[str] | str | None) -> list[int]:
         from holdfast._target import selected
 
-        wanted = [keys] if isinstance(keys, str) else keys
+        wanted = [select] if isinstance(select, str) else select
         for key in wanted or ():
             if not any(selected(name, [key]) for name in self._index):
                 raise errors.NotFoundError(self._no_such_leaf(key))

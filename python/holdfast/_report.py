@@ -19,7 +19,7 @@ def report(
     *,
     step: int | None = None,
     statistics: bool = True,
-    verify: bool = False,
+    verify_all: bool = False,
     against: PathLike | None = None,
     cache: PathLike | None = None,
     moved: bool = False,
@@ -39,7 +39,7 @@ def report(
       output: a file to write the page to; None writes none.
       step: a step of a directory of steps; None means the newest committed one.
       statistics: read each tensor once. If False, use only the metadata.
-      verify: check every byte, as `holdfast.verify` does.
+      verify_all: check every byte, as `holdfast.verify` does.
       against: a different checkpoint to compare with.
       cache: a file that stores statistics, so later calls do not read the same
         data again.
@@ -56,7 +56,7 @@ def report(
                 os.fspath(path),
                 step=step,
                 statistics=statistics,
-                verify=verify,
+                verify=verify_all,
                 against=None if against is None else os.fspath(against),
                 cache=None if cache is None else os.fspath(cache),
                 moved=moved,

@@ -15,8 +15,8 @@ __all__ = ["rescue"]
 
 
 def rescue(
-    path: PathLike,
-    out: PathLike,
+    source: PathLike,
+    target: PathLike,
     *,
     fill: PathLike | None = None,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
@@ -28,26 +28,26 @@ def rescue(
     """Writes every intact tensor of a damaged checkpoint to a new step.
 
     A tensor is intact if all its bytes exist and pass every check of its
-    format; otherwise it is lost. `path` is never written to.
+    format; otherwise it is lost. `source` is never written to.
 
     Args:
-      path: a checkpoint of any format, intact or not, or an unfinished save.
-      out: the exact path of the new step, an Orbax checkpoint.
+      source: a checkpoint of any format, intact or not, or an unfinished save.
+      target: the exact path of the new step, an Orbax checkpoint.
       fill: a step that replaces each lost leaf, if it has the leaf with the
         same shape and dtype. Replaced leaves are marked in the report and in
         the new step's custom metadata.
       compression, progress, threads, memory_bytes, durable: as for `convert`.
 
     Raises:
-      holdfast.errors.AlreadyExistsError: `out` exists.
+      holdfast.errors.AlreadyExistsError: `target` exists.
       holdfast.errors.DataLossError: nothing can be recovered; the error says
         why.
-      ValueError: `path` is a directory of steps.
+      ValueError: `source` is a directory of steps.
     """
-    new = os.fspath(out)
+    new = os.fspath(target)
     with reporting(progress, "rescue") as progress_fn:
         values = _engine.rescue(
-            os.fspath(path),
+            os.fspath(source),
             new,
             fill="" if fill is None else os.fspath(fill),
             compression=compression,

@@ -87,23 +87,23 @@ class StoredArray:
         """The shape of a chunk, the unit that is read and decoded."""
         return self._info.chunk_shape
 
-    def mmap(self, *, verify: bool = False) -> npt.NDArray[Any]:
+    def mmap(self, *, verify_mapped: bool = False) -> npt.NDArray[Any]:
         """Maps the array from its file, read-only, without reading it.
 
         A page is read from disk when it is first touched. The file must not
         change: if it is truncated, the next access ends the process (SIGBUS).
 
         Args:
-          verify: read the array once and compare its checksums, if the
+          verify_mapped: read the array once and compare its checksums, if the
             checkpoint has them and was opened to verify. False checks nothing.
 
         Raises:
           errors.InvalidArgumentError: the array cannot be mapped; the error
             says why.
           errors.DataLossError: the array extends beyond the end of its file, or
-            `verify` found damage.
+            `verify_mapped` found damage.
         """
-        [array] = self._checkpoint._live.map([self._leaf], verify=verify)
+        [array] = self._checkpoint._live.map([self._leaf], verify=verify_mapped)
         if isinstance(array, str):
             raise cannot_map(self.name, array)
         return array

@@ -38,7 +38,7 @@ _NAMES_COMPARED_MAX = 1000
 
 
 class _NotSelected:
-    """Replaces each part of the structure that `keys` do not select."""
+    """Replaces each part of the structure that `select` leaves out."""
 
 
 _NOT_SELECTED = _NotSelected()
@@ -147,27 +147,27 @@ def _renamed(name: str, candidates: Sequence[str]) -> str:
     return near[0] if near else ""
 
 
-def selected(name: str, keys: Sequence[str]) -> bool:
-    """Returns whether `name` is one of `keys` or below one of them."""
-    return any(name == key or name.startswith(f"{key}.") for key in keys)
+def selected(name: str, names: Sequence[str]) -> bool:
+    """Returns whether `name` is one of `names` or below one of them."""
+    return any(name == one or name.startswith(f"{one}.") for one in names)
 
 
 def match(
     checkpoint: _engine.Checkpoint,
     target: Any,
     *,
-    strict: bool,
-    keys: Sequence[str] | None,
+    cast: bool,
+    select: Sequence[str] | None,
     takes_devices: bool = False,
 ) -> Restored:
     """Plans the read of `target`.
 
     With `takes_devices`, the requests may have DeviceBuffers. Raises
     InvalidArgumentError, naming all differences, if the target has a different
-    structure, or if leaves have a different shape or (when strict) dtype.
+    structure, or if leaves have a different shape or (unless `cast`) dtype.
     """
     restored, mismatch = _matched(
-        checkpoint, target, strict, keys, takes_devices
+        checkpoint, target, cast, select, takes_devices
     )
     if message := mismatch.message(checkpoint.path):
         raise errors.InvalidArgumentError(message)
@@ -211,38 +211,38 @@ def like(
 
 def like_selected(
     checkpoint: _engine.Checkpoint,
-    keys: Sequence[str] | None,
+    select: Sequence[str] | None,
     target_of_array: Callable[[_engine.LeafInfo], Any],
     an_object: Any,
 ) -> Any:
-    """Returns a target that accepts the leaves that `keys` select."""
+    """Returns a target that accepts the leaves that `select` names."""
     structure = checkpoint.structure()
-    if keys is not None:
-        structure = _pruned(structure, (), keys)
+    if select is not None:
+        structure = _pruned(structure, (), select)
     return like(checkpoint.leaves, structure, target_of_array, an_object)
 
 
 def explain(
-    checkpoint: _engine.Checkpoint, target: Any, *, strict: bool
+    checkpoint: _engine.Checkpoint, target: Any, *, cast: bool
 ) -> list[str]:
     """Returns one line for each difference that `match` would refuse."""
-    return _matched(checkpoint, target, strict, None)[1].lines()
+    return _matched(checkpoint, target, cast, None)[1].lines()
 
 
 def _matched(
     checkpoint: _engine.Checkpoint,
     target: Any,
-    strict: bool,
-    keys: Sequence[str] | None,
+    cast: bool,
+    select: Sequence[str] | None,
     takes_devices: bool = False,
 ) -> tuple[Restored, _Mismatch]:
     """Returns the leaves that match, and all differences."""
     structure = checkpoint.structure()
-    if keys is not None:
-        structure = _pruned(structure, (), keys)
+    if select is not None:
+        structure = _pruned(structure, (), select)
     matcher = _Matcher()
     build = matcher.match(target, structure, ())
-    planner = LeafPlanner(checkpoint, strict, takes_devices)
+    planner = LeafPlanner(checkpoint, cast, takes_devices)
     requests: list[Request] = []
     placements = []
     for leaf in matcher.leaves:
@@ -261,8 +261,8 @@ def restore(
     open_checkpoint: Callable[[], _engine.Checkpoint],
     target_of: Callable[[_engine.Checkpoint], Any],
     *,
-    strict: bool,
-    keys: Sequence[str] | None,
+    cast: bool,
+    select: Sequence[str] | None,
     call: Call | None = None,
     **options: Any,
 ) -> tuple[Any, _engine.Stats]:
@@ -277,8 +277,8 @@ def restore(
             restored = match(
                 checkpoint,
                 target_of(checkpoint),
-                strict=strict,
-                keys=keys,
+                cast=cast,
+                select=select,
                 takes_devices=call is None,
             )
             if call is not None:
@@ -299,20 +299,20 @@ def restore(
         return tree, stats
 
 
-def _pruned(node: Any, path: Path, keys: Sequence[str]) -> Any:
-    """Removes what `keys` do not select; list positions stay."""
-    if selected(joined(path), keys):
+def _pruned(node: Any, path: Path, select: Sequence[str]) -> Any:
+    """Removes what `select` leaves out; list positions stay."""
+    if selected(joined(path), select):
         return node
     if isinstance(node, dict):
         kept = {
-            key: _pruned(child, (*path, key), keys)
+            key: _pruned(child, (*path, key), select)
             for key, child in node.items()
         }
         kept = {k: c for k, c in kept.items() if c is not _NOT_SELECTED}
         return kept or _NOT_SELECTED
     if isinstance(node, list):
         items = [
-            _pruned(child, (*path, str(i)), keys)
+            _pruned(child, (*path, str(i)), select)
             for i, child in enumerate(node)
         ]
         if any(item is not _NOT_SELECTED for item in items):

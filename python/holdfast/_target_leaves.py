@@ -102,13 +102,13 @@ class LeafPlanner:
     def __init__(
         self,
         checkpoint: _engine.Checkpoint,
-        strict: bool,
+        cast: bool,
         takes_devices: bool = False,
     ) -> None:
         """With `takes_devices`, elements for CUDA devices are read there."""
         self._checkpoint = checkpoint
         self._leaves = checkpoint.leaves
-        self._strict = strict
+        self._cast = cast
         self._takes_devices = takes_devices
 
     def slot(self, target: Any, leaf: int, name: str) -> Slot:
@@ -166,10 +166,10 @@ class LeafPlanner:
                 f"leaf {name!r}: shape: the checkpoint has {info.shape}, the"
                 f" target {tuple(shape)}"
             )
-        if self._strict and dtype != info.dtype:
+        if not self._cast and dtype != info.dtype:
             raise errors.InvalidArgumentError(
                 f"leaf {name!r}: dtype: the checkpoint has {info.dtype}, the"
-                f" target {dtype}; strict=False casts"
+                f" target {dtype}; cast=True casts"
             )
 
     def _whole(
@@ -219,14 +219,14 @@ class LeafPlanner:
                 kind = base
                 break
         dtype = _number_dtype(kind, info.dtype or "")
-        if dtype is None and not self._strict:
+        if dtype is None and self._cast:
             dtype = {bool: "bool", int: "int64", float: "float64"}.get(
                 kind, "complex128"
             )
         if dtype is None:
             raise errors.InvalidArgumentError(
                 f"leaf {name!r}: dtype: the checkpoint has {info.dtype}, the"
-                f" target a Python {kind.__name__}; strict=False casts"
+                f" target a Python {kind.__name__}; cast=True casts"
             )
         self._check(info, (), info.dtype or "", name)
         requests, buffer = self._whole(
@@ -302,7 +302,7 @@ class LeafPlanner:
         if _jax_arrays.is_key_dtype(target.dtype):
             return self._key_slot(target, leaf, info, name)
         dtype = _dtypes.dtype_name(np.dtype(target.dtype))
-        is_number = info.kind == "scalar" and self._strict
+        is_number = info.kind == "scalar" and not self._cast
         if is_number and _is_of_kind(target.dtype, info.dtype or ""):
             return self._weak_slot(target, leaf, info, name)
         self._check(info, target.shape, dtype, name)

@@ -338,7 +338,7 @@ class Tiers:
         target_of: Callable[[_engine.Checkpoint], Any],
         step: int | None,
         *,
-        strict: bool,
+        cast: bool,
     ) -> Any:
         """Restores a step into the target that `target_of` makes for it."""
 
@@ -346,8 +346,8 @@ class Tiers:
             return _target.restore(
                 lambda: checkpoint,
                 target_of,
-                strict=strict,
-                keys=None,
+                cast=cast,
+                select=None,
                 progress=None,
                 **self._run_options,
             )[0]
@@ -459,7 +459,7 @@ class TieredManager(Tiers):
         step: int | None = None,
         *,
         arrays: ArrayKind = "numpy",
-        strict: bool = True,
+        cast: bool = False,
     ) -> Any:
         """Restores the newest step that passes verification, from whichever
         tier has it.
@@ -468,7 +468,7 @@ class TieredManager(Tiers):
         it is skipped; `restored` says which steps were skipped, and why.
 
         Args:
-          target, arrays, strict: as for `holdfast.load`. Each rank has its own
+          target, arrays, cast: as for `holdfast.load`. Each rank has its own
             target.
           step: restore only this step.
 
@@ -487,7 +487,7 @@ class TieredManager(Tiers):
 
         if target is None:
             return self._restore(read, step)
-        return self._restore_as(lambda _: target, step, strict=strict)
+        return self._restore_as(lambda _: target, step, cast=cast)
 
 
 def _read(

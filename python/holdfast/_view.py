@@ -36,13 +36,13 @@ def view(
     cast: Mapping[str, Any] | None = None,
     nest: bool = False,
     strict: bool = False,
-    map: PathLike | None = None,
+    recipe: PathLike | None = None,
     reverse: bool = False,
     sizes: Mapping[str, int] | None = None,
     zarr_format: int = 3,
     link: Literal["symlink", "hard", "reflink", "copy"] = "symlink",
     checksums: bool = False,
-    must_refer: bool = False,
+    copy: bool = True,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
     chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
@@ -72,7 +72,7 @@ def view(
         that would change leaves or files.
       step: a step of a directory of steps; None means the newest committed one.
       item: only this item of a composite checkpoint.
-      select, drop, rename, cast, nest, strict, map, reverse, sizes: as for
+      select, drop, rename, cast, nest, strict, recipe, reverse, sizes: as for
         `convert`.
       zarr_format: 3; or 2, which supports only C and Fortran order.
       link: how the source's files get into the view's directory: symbolic or
@@ -81,7 +81,7 @@ def view(
       checksums: record checksums of all bytes that the view refers to, so every
         later read is checked. This reads the bytes if the source has no
         checksums. If the source has all checksums, the view always adopts them.
-      must_refer: fail if a tensor would have to be copied.
+      copy: copy tensors that cannot be referred to. If False, they are errors.
       compression: compression of copied tensors, as for `save`.
       chunk_bytes: larger tensors are referred to in chunks of at most this many
         bytes, if their rows can be divided like that. If the source has all
@@ -94,7 +94,7 @@ def view(
       durable: wait until everything is on disk.
 
     Raises:
-      ValueError: a tensor would be copied with `must_refer`; files in a bucket
+      ValueError: a tensor would be copied with `copy=False`; files in a bucket
         would be copied and `link` is not "copy"; the target is the source or
         contains it; rules contradict each other.
       NotImplementedError: source and target are not in the same file system or
@@ -112,11 +112,11 @@ def view(
             **_rules(select, drop, rename, cast),
             nest=nest,
             strict=strict,
-            **_recipe(map, reverse, sizes),
+            **_recipe(recipe, reverse, sizes),
             zarr_format=zarr_format,
             link=link,
             checksums=checksums,
-            must_refer=must_refer,
+            must_refer=not copy,
             compression=compression,
             chunk_bytes=chunk_bytes,
             overwrite=overwrite,
@@ -136,7 +136,7 @@ def view(
 
 
 def materialize(
-    view: PathLike,
+    source: PathLike,
     target: PathLike | None = None,
     *,
     step: int | None = None,
@@ -146,7 +146,7 @@ def materialize(
     chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
     restart: bool = False,
-    check: bool = True,
+    compare: bool = True,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -158,11 +158,11 @@ def materialize(
     made from the view or delta still find their base.
 
     Args:
-      view: a view, which refers to another checkpoint's files, or a delta.
+      source: a view, which refers to another checkpoint's files, or a delta.
       target: the exact path of the new checkpoint. None replaces the view
         itself once the new checkpoint is complete and has been compared.
       overwrite: replace a checkpoint at `target` once the new one is complete.
-      step, zarr_format, ocdbt, compression, chunk_bytes, restart, check,
+      step, zarr_format, ocdbt, compression, chunk_bytes, restart, compare,
         progress, threads, memory_bytes, durable: as for `convert`.
 
     Raises:
@@ -174,7 +174,7 @@ def materialize(
     new = None if target is None else os.fspath(target)
     with reporting(progress, "materialize") as progress_fn:
         values = _engine.materialize(
-            os.fspath(view),
+            os.fspath(source),
             new,
             step=step,
             zarr_format=zarr_format,
@@ -183,9 +183,9 @@ def materialize(
             chunk_bytes=chunk_bytes,
             overwrite=overwrite,
             restart=restart,
-            check=check,
+            check=compare,
             sync=durable,
             **run_options(threads, memory_bytes),
             progress=progress_fn,
         )
-    return _result(os.fspath(view) if new is None else new, values)
+    return _result(os.fspath(source) if new is None else new, values)

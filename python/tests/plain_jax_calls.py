@@ -155,7 +155,7 @@ def absent(path: str) -> None:
         return
     tree = spread_tree(layouts()["line"])
     try:
-        holdfast.save(path, tree, timeout=1.0)
+        holdfast.save(path, tree, timeout_seconds=1.0)
     except errors.DeadlineExceededError as error:
         assert f"rank {jax.process_count() - 1} of" in str(error), error
         assert path in str(error)
@@ -169,7 +169,7 @@ def after_absent(path: str) -> None:
     processes, later saves succeed."""
     tree = spread_tree(layouts()["line"])
     try:
-        holdfast.save(path, tree, timeout=20.0)
+        holdfast.save(path, tree, timeout_seconds=20.0)
     except errors.HoldfastError as error:
         print(error)
     else:
@@ -183,7 +183,7 @@ def odd_tree(path: str) -> None:
     if jax.process_index() == 1:
         tree["more"] = 1
     try:
-        holdfast.save(path, tree, timeout=30)
+        holdfast.save(path, tree, timeout_seconds=30)
     except errors.HoldfastError as error:
         assert "rank 1" in str(error), error
     else:

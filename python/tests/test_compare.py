@@ -208,6 +208,17 @@ def test_diff_follows_renames(tmp_path: Path) -> None:
     assert [leaf.name for leaf in named.worst] == ["text"]
 
 
+def test_diff_of_structure_ignores_values(tmp_path: Path) -> None:
+    holdfast.save(tmp_path / "a", {"w": np.zeros(6)})
+    holdfast.save(tmp_path / "b", {"w": np.ones(6)})
+    holdfast.save(tmp_path / "c", {"w": np.zeros(7)})
+    assert not holdfast.diff(tmp_path / "a", tmp_path / "b")
+    assert holdfast.diff(tmp_path / "a", tmp_path / "b", only_structure=True)
+    assert not holdfast.diff(
+        tmp_path / "a", tmp_path / "c", only_structure=True
+    )
+
+
 def test_merge_puts_sources_below_prefixes(tmp_path: Path) -> None:
     holdfast.save(tmp_path / "a", {"w": np.ones(2)})
     holdfast.save(tmp_path / "b", {"w": np.zeros(2)})

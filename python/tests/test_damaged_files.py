@@ -113,3 +113,13 @@ def test_a_copy_keeps_its_checksums(tmp_path: Path) -> None:
     shutil.copytree(path, tmp_path / "copy")
     assert holdfast.load(tmp_path / "copy")["name"] == "adam"
     assert holdfast.verify(tmp_path / "copy")
+
+
+def test_a_report_counts_damage_if_it_verifies_all(tmp_path: Path) -> None:
+    path = tmp_path / "1"
+    holdfast.save(path, {"w": np.ones(3)}, ocdbt=False, compression=None)
+    (path / "w" / "0").write_bytes(bytes(24))
+    quick = holdfast.report(path, statistics=False)
+    assert quick.damage_count == 0
+    whole = holdfast.report(path, statistics=False, verify_all=True)
+    assert whole.damage_count == 1

@@ -201,7 +201,10 @@ def test_a_follower_keeps_arrays_at_the_newest_step(
 def test_updates_end_when_nothing_comes(chain: Path) -> None:
     follower = holdfast.Follower(chain, {"frozen": np.zeros(100, np.int64)})
     found = [
-        update.step for update in follower.updates(interval=0.01, timeout=0.05)
+        update.step
+        for update in follower.updates(
+            interval_seconds=0.01, timeout_seconds=0.05
+        )
     ]
     assert found == [3]
 

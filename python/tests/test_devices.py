@@ -664,7 +664,7 @@ def test_a_load_to_a_device(
     )
     assert_same(got, tree)
     some = holdfast.torch.load(
-        tmp_path / "7", device="cuda:0", keys="deep.flags"
+        tmp_path / "7", device="cuda:0", select="deep.flags"
     )
     assert_same(some, {"deep": {"flags": tree["deep"]["flags"]}})
 
@@ -690,7 +690,7 @@ def test_a_target_on_a_device(tmp_path: Path) -> None:
     }
     with pytest.raises(errors.InvalidArgumentError, match="'rows': dtype"):
         holdfast.load(tmp_path / "7", target=other)
-    cast = holdfast.load(tmp_path / "7", target=other, strict=False)
+    cast = holdfast.load(tmp_path / "7", target=other, cast=True)
     assert_same(cast["rows"], tree["rows"].to(torch.float64))
 
 
@@ -727,7 +727,7 @@ def test_a_load_opens_the_newest_step_once(
     holdfast.save(tmp_path / "7", {"w": values() + 1})
     open_checkpoint = _engine.Checkpoint
     monkeypatch.setattr(_engine, "Checkpoint", then_another)
-    got = holdfast.load(tmp_path, arrays="torch", device="cuda:0", keys=[])
+    got = holdfast.load(tmp_path, arrays="torch", device="cuda:0", select=[])
     assert_same(got, {"w": values() + 1})
     assert opened == [7]
 
@@ -736,11 +736,13 @@ def test_a_key_without_leaves_is_refused_as_on_the_host(
     no_torch_devices: None, tmp_path: Path
 ) -> None:
     holdfast.save(tmp_path / "7", {"a": {"b": values()}, "ab": values()})
-    for keys in ["a.c", "b", "a.", ["a", "a.b.c"]]:
+    for select in ["a.c", "b", "a.", ["a", "a.b.c"]]:
         with pytest.raises(errors.NotFoundError) as host:
-            holdfast.load(tmp_path, keys=keys)
+            holdfast.load(tmp_path, select=select)
         with pytest.raises(errors.NotFoundError) as device:
-            holdfast.load(tmp_path, arrays="torch", device="cuda:0", keys=keys)
+            holdfast.load(
+                tmp_path, arrays="torch", device="cuda:0", select=select
+            )
         assert str(device.value) == str(host.value)
 
 

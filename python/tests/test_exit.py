@@ -55,7 +55,7 @@ groups = [holdfast.ProcessGroup(Rank(rank)) for rank in range(2)]
 
 def save(value, background=False):
     tree = {f"a{i}": np.full(50_000, value + i) for i in range(20)}
-    options = {"overwrite": True, "timeout": 60}
+    options = {"overwrite": True, "timeout_seconds": 60}
     other = threading.Thread(
         target=holdfast.save,
         args=(path, tree),

@@ -63,7 +63,7 @@ def test_shapes_and_dtypes_of_all_leaves_come_in_one_message(path):
         holdfast.load(path, wrong)
     for line in lines:
         assert line in str(raised.value)
-    assert len(holdfast.open(path).explain(wrong, strict=False)) == 3
+    assert len(holdfast.open(path).explain(wrong, cast=True)) == 3
 
 
 def test_renames_are_seen_and_the_command_that_mends_them_works(path, tmp_path):

@@ -156,7 +156,7 @@ def test_npz_elements_are_taken_for_no_other_type(tmp_path: Path) -> None:
     for write in (np.savez, np.savez_compressed):
         write(path, **arrays, **lacking)  # type: ignore[operator]
         opened = holdfast.open(path)
-        got = holdfast.load(path, keys=list(arrays))
+        got = holdfast.load(path, select=list(arrays))
         for name in ("bf16", "fortran", "e5m2", "big"):
             want = arrays[name].astype(arrays[name].dtype.newbyteorder("="))
             assert same(got[name], want), name
@@ -221,7 +221,7 @@ def test_shards_as_hub_libraries_read_them(tmp_path: Path) -> None:
     holdfast.save(tmp_path / "orbax", state)
     target = tmp_path / "model"
     holdfast.convert(
-        tmp_path / "orbax", target, format="safetensors", shard_bytes=900
+        tmp_path / "orbax", target, format="safetensors", data_file_bytes=900
     )
     index = json.loads((target / "model.safetensors.index.json").read_text())
     assert index["metadata"]["total_size"] == 2000

@@ -92,7 +92,7 @@ def test_the_keys_of_a_target_rule(tmp_path: Path) -> None:
     assert holdfast.load(tmp_path / "texts") == texts
     with pytest.raises(errors.InvalidArgumentError, match=r"a\.3"):
         holdfast.load(tmp_path / "integers", {"a": {1: 1, 12: 2, 3: 0}})
-    part = holdfast.load(tmp_path / "integers", keys=["a.12"])
+    part = holdfast.load(tmp_path / "integers", select=["a.12"])
     assert part == {"a": {12: 2}}
 
 

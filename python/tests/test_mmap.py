@@ -239,7 +239,7 @@ def test_one_leaf_and_a_part_of_the_tree(tmp_path: pathlib.Path) -> None:
     _as_orbax(arrays, tmp_path / "ckpt")
     with holdfast.open(tmp_path / "ckpt") as opened:
         cube = opened["cube"].mmap()
-        layers = opened.mmap("layer", verify=True)
+        layers = opened.mmap("layer", verify_mapped=True)
         with pytest.raises(holdfast.errors.NotFoundError, match="lay"):
             opened.mmap("lay")
     # The arrays stay valid after the checkpoint and its files are gone.
@@ -305,7 +305,7 @@ def test_only_verify_sees_damage(tmp_path: pathlib.Path) -> None:
     with pytest.raises(holdfast.errors.DataLossError, match="w"):
         holdfast.load(tmp_path / "ckpt", mmap=True, verify=True)
     with pytest.raises(holdfast.errors.DataLossError, match="w"):
-        holdfast.open(tmp_path / "ckpt").mmap(verify=True)
+        holdfast.open(tmp_path / "ckpt").mmap(verify_mapped=True)
 
 
 @pytest.mark.parametrize("writer", ["orbax", "safetensors", "view", "dcp"])

@@ -177,7 +177,7 @@ def test_saving_an_opened_array(
     opened: holdfast.Checkpoint, tmp_path: Path
 ) -> None:
     holdfast.save(tmp_path / "again", dict(opened))
-    got = holdfast.load(tmp_path / "again", keys="params.w")
+    got = holdfast.load(tmp_path / "again", select="params.w")
     np.testing.assert_array_equal(got["params.w"], W)
 
 

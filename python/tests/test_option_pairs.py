@@ -28,7 +28,7 @@ from holdfast import _api
 
 SAFETENSORS = "safetensors"
 CHUNK_BYTES = 64 << 10  # the smallest size of chunks in safetensors files
-SHARD_BYTES = 5000
+DATA_FILE_BYTES = 5000
 
 
 def _tree(step: int) -> dict[str, Any]:
@@ -233,7 +233,9 @@ MEMORY = Option("memory_bytes", 1 << 20, why="only how much is held at once")
 DURABLE = Option("durable", False, why="seen only after a power cut")
 RESTART = Option("restart", True, why="seen only where a call was cut off")
 OVERWRITE = Option("overwrite", True, _is_overwritten, is_guard=True)
-UNCHECKED = Option("check", False, lambda done: done.result.checked_bytes == 0)
+UNCHECKED = Option(
+    "compare", False, lambda done: done.result.checked_bytes == 0
+)
 ZARR = Option(
     "zarr_format", 3, lambda done: _metadata(done.target)["use_zarr3"]
 )
@@ -294,7 +296,7 @@ SAVE = [
     CHUNKS,
     Option(
         "data_file_bytes",
-        SHARD_BYTES,
+        DATA_FILE_BYTES,
         lambda done: _data_file_count(done) > 2,
     ),
     THREADS,
@@ -311,7 +313,7 @@ SAVE = [
         lambda done: done.counts.get("check_replicas", 0) > 0,
     ),
     Option("group", "two", lambda done: done.counts.get("ranks") == 2),
-    Option("timeout", 60.0, why="seen only when a rank does not come"),
+    Option("timeout_seconds", 60.0, why="seen only when a rank does not come"),
 ]
 
 RULES = [
@@ -327,18 +329,18 @@ RULES = [
     ),
     Option("nest", True, lambda done: done.leaf("p.q").key == ("p", "q")),
     Option("strict", True, why="seen only when a rule matches nothing"),
-    Option("map", _file("forward.json"), lambda done: done.has("mapped")),
+    Option("recipe", _file("forward.json"), lambda done: done.has("mapped")),
     Option(
         "reverse",
         True,
         lambda done: done.has("back"),
-        needs={"map": _file("backward.json"), "sizes": {"k": 2}},
+        needs={"recipe": _file("backward.json"), "sizes": {"k": 2}},
     ),
     Option(
         "sizes",
         {"k": 4},
         lambda done: done.leaf("sized").shape == (4, 2),
-        needs={"map": _file("sized.json")},
+        needs={"recipe": _file("sized.json")},
     ),
 ]
 
@@ -371,17 +373,17 @@ CONVERT = [
     FAST,
     CHUNKS,
     Option(
-        "shard_bytes",
-        SHARD_BYTES,
+        "data_file_bytes",
+        DATA_FILE_BYTES,
         lambda done: _data_file_count(done) > 2,
         needs={"format": SAFETENSORS},
     ),
     Option(
-        "shard_bytes",
-        SHARD_BYTES,
+        "data_file_bytes",
+        DATA_FILE_BYTES,
         lambda done: _data_file_count(done) > 2,
         needs={"also": SAFETENSORS},
-        label="shard_bytes of also",
+        label="data_file_bytes of also",
     ),
     Option("also", SAFETENSORS, _is_also),
     OVERWRITE,
@@ -411,9 +413,7 @@ VIEW = [
         ),
     ),
     Option("checksums", True, lambda done: not _lacks_checksums(done)),
-    Option(
-        "must_refer", True, lambda done: not done.result.copied, is_guard=True
-    ),
+    Option("copy", False, lambda done: not done.result.copied, is_guard=True),
     Option(
         "compression",
         "fast",
@@ -511,7 +511,7 @@ TABLES: dict[str, list[Option]] = {
 
 # By function: the name of a row, and the rows that it is refused with.
 LAYOUT = ["zarr_format", "ocdbt", "compression"]
-BOTH = ["also", "shard_bytes of also"]
+BOTH = ["also", "data_file_bytes of also"]
 REFUSED: dict[str, list[tuple[str, list[str]]]] = {
     "save": [
         ("also", ["ocdbt", "compression"]),
@@ -527,21 +527,21 @@ REFUSED: dict[str, list[tuple[str, list[str]]]] = {
         ("format=torch-dist", [*LAYOUT, "chunk_bytes", *BOTH]),
         ("format=megatron-zarr", [*LAYOUT, *BOTH]),
         ("shards", [*LAYOUT, "chunk_bytes", *BOTH]),  # it needs dcp
-        ("shard_bytes", [*LAYOUT, "chunk_bytes", "also"]),
+        ("data_file_bytes", [*LAYOUT, "chunk_bytes", "also"]),
         ("also", ["ocdbt", "compression"]),
-        ("shard_bytes of also", ["ocdbt", "compression"]),
+        ("data_file_bytes of also", ["ocdbt", "compression"]),
     ],
     "view": [
         (
             "format=safetensors",
-            ["select", "drop", "rename", "cast", "nest", "map", "reverse"],
+            ["select", "drop", "rename", "cast", "nest", "recipe", "reverse"],
         ),
         (
             "format=safetensors",
             ["sizes", "zarr_format", "compression", "chunk_bytes"],
         ),
         # A view copies a tensor that is cast.
-        ("must_refer", ["cast", "compression"]),
+        ("copy", ["cast", "compression"]),
     ],
     "merge": [
         ("average", ["prefer"]),
@@ -559,7 +559,7 @@ ALONE = [
     ("save", "snapshot"),
     ("convert", "reverse"),
     ("convert", "sizes"),
-    ("convert", "shard_bytes"),
+    ("convert", "data_file_bytes"),
     ("convert", "shards"),
     ("view", "reverse"),
     ("view", "sizes"),

@@ -98,7 +98,9 @@ def test_bad_groups() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="'mpi'"):
         holdfast.process_group("mpi")
     with pytest.raises(errors.InvalidArgumentError, match="timeout"):
-        holdfast.save("/nowhere", {"a": 1}, group=groups_of(2)[0], timeout=-1)
+        holdfast.save(
+            "/nowhere", {"a": 1}, group=groups_of(2)[0], timeout_seconds=-1
+        )
 
 
 def test_control_c_ends_a_wait() -> None:
@@ -163,7 +165,7 @@ def test_saves_of_threads(tmp_path: Path) -> None:
     def save(rank: int) -> holdfast.Stats:
         tree = {"w": np.full(4, rank), "name": f"rank {rank}", "step": rank}
         stats: holdfast.Stats = holdfast.save(
-            path, tree, group=groups[rank], timeout=60
+            path, tree, group=groups[rank], timeout_seconds=60
         )
         return stats
 
@@ -185,7 +187,7 @@ def test_a_tree_that_one_rank_cannot_save(tmp_path: Path) -> None:
                 tmp_path / "c",
                 {"p": {"w": leaf}},
                 group=groups[rank],
-                timeout=60,
+                timeout_seconds=60,
             )
 
         raised = on_all(3, save)
@@ -204,7 +206,7 @@ def test_loads_of_threads(tmp_path: Path) -> None:
     def load(rank: int) -> Any:
         target = {"w": np.zeros(6), "b": np.zeros(2) if rank else ...}
         return holdfast.load(
-            tmp_path / "c", target, group=groups[rank], timeout=60
+            tmp_path / "c", target, group=groups[rank], timeout_seconds=60
         )
 
     loaded = on_all(3, load)
@@ -217,7 +219,7 @@ def test_loads_of_threads(tmp_path: Path) -> None:
     def load_wrongly(rank: int) -> Any:
         target = {"w": np.zeros(7 if rank == 1 else 6), "b": np.zeros(2)}
         return holdfast.load(
-            tmp_path / "c", target, group=groups[rank], timeout=60
+            tmp_path / "c", target, group=groups[rank], timeout_seconds=60
         )
 
     for rank, error in enumerate(on_all(3, load_wrongly)):
@@ -235,7 +237,7 @@ def test_saves_in_the_background_do_not_mix(tmp_path: Path) -> None:
                 tmp_path / str(i),
                 {"w": np.full(3, i)},
                 group=groups[rank],
-                timeout=60,
+                timeout_seconds=60,
                 background=True,
             )
             for i in range(4)
@@ -257,7 +259,10 @@ def test_a_rank_that_left_a_save_out_joins_the_others_in_the_next(
 
     def save(rank: int, name: str, timeout: float = 60) -> object:
         return holdfast.save(
-            tmp_path / name, {"w": 1}, group=groups[rank], timeout=timeout
+            tmp_path / name,
+            {"w": 1},
+            group=groups[rank],
+            timeout_seconds=timeout,
         )
 
     with pytest.raises(errors.DeadlineExceededError):
@@ -287,7 +292,7 @@ def test_progress_is_rank_0s(tmp_path: Path) -> None:
             tmp_path / "c",
             {"w": np.ones(3)},
             group=groups[rank],
-            timeout=60,
+            timeout_seconds=60,
             progress=lambda *_: said.append(rank),
         )
 

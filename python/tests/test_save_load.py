@@ -331,10 +331,10 @@ def test_loaded_arrays_are_the_callers_own(ckpt: Path) -> None:
 
 def test_keys_select_leaves_and_subtrees(ckpt: Path) -> None:
     holdfast.save(ckpt, {"p": {"w": 1, "v": 2}, "pq": 3, "s": [4, 5]})
-    assert holdfast.load(ckpt, keys="p") == {"p": {"w": 1, "v": 2}}
-    assert holdfast.load(ckpt, keys=["p.w", "pq"]) == {"p": {"w": 1}, "pq": 3}
+    assert holdfast.load(ckpt, select="p") == {"p": {"w": 1, "v": 2}}
+    assert holdfast.load(ckpt, select=["p.w", "pq"]) == {"p": {"w": 1}, "pq": 3}
     with pytest.raises(errors.NotFoundError, match="nothing"):
-        holdfast.load(ckpt, keys=["nothing"])
+        holdfast.load(ckpt, select=["nothing"])
 
 
 def test_overwrite_and_custom_metadata(ckpt: Path) -> None:

@@ -95,7 +95,7 @@ def test_every_call_reads_them(tmp_path: Path, name: str, is_old: bool) -> None:
     stats = {each.name: each for each in holdfast.stats(path).leaves}
     assert stats["model.0.weight"].nan_count == 0
     with pytest.raises(FileNotFoundError):
-        holdfast.load(path, keys=["other"])
+        holdfast.load(path, select=["other"])
 
 
 def test_a_load_into_a_target(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_load_into_a_target(tmp_path: Path) -> None:
             for name, each in state["model"].items()
         }
     }
-    got = holdfast.load(path, target, keys=["model"])
+    got = holdfast.load(path, target, select=["model"])
     assert same(plain(state["model"]), got["model"])
 
 
@@ -194,7 +194,7 @@ def test_other_objects_are_leaves_of_their_own(tmp_path: Path) -> None:
     assert kinds["pairs"] == kinds["both"] == kinds["set"] == "object"
     holdfast.convert(tmp_path / "a.pt", tmp_path / "o", format="orbax")
     target = {"both": 0, "x": torch.zeros(2, dtype=torch.int64)}
-    aimed = holdfast.load(tmp_path / "a.pt", target, keys=["both", "x"])
+    aimed = holdfast.load(tmp_path / "a.pt", target, select=["both", "x"])
     assert aimed["both"] == state["both"]
     again = holdfast.load(tmp_path / "o")
     assert again["both"] == state["both"] and again["set"] == {1, 2}
@@ -261,7 +261,7 @@ def test_one_value_does_not_block_the_others(
         "hyper_parameters": {"x": value, "deep": {"y": [value, 1]}, "lr": 0.5},
     }
     torch.save(state, path, _use_new_zipfile_serialization=new)
-    got = holdfast.load(path, keys=["state_dict", "hyper_parameters.lr"])
+    got = holdfast.load(path, select=["state_dict", "hyper_parameters.lr"])
     np.testing.assert_array_equal(got["state_dict"]["w"], np.ones((2, 3)))
     assert got["hyper_parameters"] == {"lr": 0.5}
     holdfast.convert(path, tmp_path / "o", select="state_dict")
@@ -419,7 +419,7 @@ def test_a_whole_module_is_its_state_dict(tmp_path: Path, new: bool) -> None:
         assert any("is a module" in note for note in opened.notes)
         assert holdfast.verify(path)
         holdfast.convert(path, tmp_path / f"{len(prefix)}.safetensors")
-    assert holdfast.load(tmp_path / "2.pt", keys="epoch") == {"epoch": 3}
+    assert holdfast.load(tmp_path / "2.pt", select="epoch") == {"epoch": 3}
 
 
 def script_file(path: Path) -> None:
@@ -496,7 +496,7 @@ def test_values_that_are_shared_again_and_again_are_bounded(
     with pytest.raises(NotImplementedError, match="leaf 0: .*contains itself"):
         holdfast.load(tmp_path / "circle.pt")
     torch.save({"w": torch.ones(2), "loop": circle}, tmp_path / "beside.pt")
-    got = holdfast.load(tmp_path / "beside.pt", keys="w")
+    got = holdfast.load(tmp_path / "beside.pt", select="w")
     np.testing.assert_array_equal(got["w"], np.ones(2))
 
 

@@ -20,7 +20,7 @@ future: holdfast.Future[holdfast.Stats] = holdfast.save(
     "b", {"w": 1}, background=True, compression="fast", threads=2
 )
 seconds: float = future.result(timeout=3.0).total_seconds
-tree: Any = holdfast.load("a", keys=["w"])
+tree: Any = holdfast.load("a", select=["w"])
 opened: holdfast.Checkpoint = holdfast.open("a", step=3)
 names: list[str] = list(opened)
 one: str = holdfast.digest("a", "w")

@@ -59,14 +59,14 @@ def test_recipe_forwards_and_back(tmp_path: pathlib.Path) -> None:
         )
     )
     with pytest.raises(ValueError, match="heads and d"):
-        holdfast.view(tmp_path / "model", tmp_path / "view", map=recipe)
+        holdfast.view(tmp_path / "model", tmp_path / "view", recipe=recipe)
     assert not (tmp_path / "view").exists()
     result = holdfast.view(
         tmp_path / "model",
         tmp_path / "view",
-        map=recipe,
+        recipe=recipe,
         sizes={"heads": 2},
-        must_refer=True,
+        copy=False,
     )
     assert result.referred_leaf_count == 2
     got = holdfast.load(tmp_path / "view")["params"]["kernel"]
@@ -75,7 +75,11 @@ def test_recipe_forwards_and_back(tmp_path: pathlib.Path) -> None:
     assert np.array_equal(got, want)
     back = tmp_path / "back.safetensors"
     holdfast.convert(
-        tmp_path / "view", back, format="safetensors", map=recipe, reverse=True
+        tmp_path / "view",
+        back,
+        format="safetensors",
+        recipe=recipe,
+        reverse=True,
     )
     for name, array in safetensors.load_file(back).items():
         assert np.array_equal(array, model[name])
@@ -93,14 +97,14 @@ def test_copies_and_refusals(tmp_path: pathlib.Path) -> None:
             tmp_path / "model",
             tmp_path / "other",
             cast={"embed": "float16"},
-            must_refer=True,
+            copy=False,
         )
     with pytest.raises(holdfast.errors.AlreadyExistsError):
         holdfast.view(tmp_path / "model", tmp_path / "view")
     with pytest.raises(NotImplementedError, match="one is in a file system"):
         holdfast.view("s3://bucket/model", tmp_path / "other")
     with pytest.raises(holdfast.errors.NotFoundError, match="llama-to-flax"):
-        holdfast.view(tmp_path / "model", tmp_path / "other", map="no-such")
+        holdfast.view(tmp_path / "model", tmp_path / "other", recipe="no-such")
     (tmp_path / "model" / "model.safetensors").unlink()
     with pytest.raises(holdfast.errors.DataLossError, match="is gone"):
         holdfast.load(tmp_path / "view")

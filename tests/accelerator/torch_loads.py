@@ -111,16 +111,16 @@ def foreign_files(ctx: Context) -> None:
 
 @check()
 def parts_of_the_tree(ctx: Context) -> None:
-    """`keys` reads what it names; `strict=False` casts."""
+    """`select` reads what it names; `cast=True` casts."""
     path, tree = _saved(ctx)
-    got = trees.load_on(path, ctx.device, keys="large.plain")
+    got = trees.load_on(path, ctx.device, select="large.plain")
     trees.same_tensors(
         got, {"large": {"plain": tree["large"]["plain"]}}, ctx.device
     )
     want = tree["large"]["float32"].nan_to_num(0, 1, -1).clamp(-9, 9)
     holdfast.save(path, {"x": want}, overwrite=True)
     target = {"x": torch.zeros(want.shape, device=ctx.device).half()}
-    got = holdfast.load(path, target, strict=False)
+    got = holdfast.load(path, target, cast=True)
     trees.same_tensors(got, {"x": want.half()}, ctx.device)
 
 

@@ -36,7 +36,7 @@ def page(served: Any) -> str:
     root = folder / "run"
     for step in range(3):
         holdfast.save(root / str(step), make_tree(step))
-    made = holdfast.report(root, folder / "report.html", verify=True,
+    made = holdfast.report(root, folder / "report.html", verify_all=True,
                            against=root / "0", moved=True)
     assert made.damage_count == 0
     assert made.different_count == 1

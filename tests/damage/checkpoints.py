@@ -367,7 +367,7 @@ def _layouts() -> dict[str, Layout]:
         "drop-in v1 items directories raw": _v1_items(dropin_v1, **flat, **raw),
         "torch storage": Layout(_save_by_torch, kind="torch"),
         "megatron zarr": Layout(_save_megatron, kind="megatron", covered=False),
-        "safetensors": _foreign("safetensors", shard_bytes=1 << 19),
+        "safetensors": _foreign("safetensors", data_file_bytes=1 << 19),
         "npz": _foreign("npz", "arrays.npz"),
         "dcp": _foreign("dcp"),
         "torch-dist": _foreign("torch-dist"),

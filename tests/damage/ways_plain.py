@@ -62,7 +62,7 @@ def load_jax(subject: Subject) -> Any:
 
 @way("load into torch's", has_plain_tree)
 def load_torch(subject: Subject) -> Any:
-    return holdfast.load(subject.path, keys=["wide", "low"], arrays="torch")
+    return holdfast.load(subject.path, select=["wide", "low"], arrays="torch")
 
 
 def abstract(leaf: Any) -> Any:
@@ -89,10 +89,10 @@ def load_target(subject: Subject) -> Any:
 @way("load of some keys")
 def load_keys(subject: Subject) -> Any:
     p = subject.prefix
-    keys = [f"{p}big", f"{p}wide"]
+    names = [f"{p}big", f"{p}wide"]
     if subject.layout.kind == "items":
-        keys.append("meta")
-    return holdfast.load(subject.path, keys=keys)
+        names.append("meta")
+    return holdfast.load(subject.path, select=names)
 
 
 @way("load of an item", lambda layout: layout.kind in ("state", "items"))
@@ -285,7 +285,7 @@ def load_together(subject: Subject) -> Any:
     def run(number: int) -> Any:
         group = holdfast.ProcessGroup(threads.rank(number, 2))
         return holdfast.load(
-            subject.path, target(subject), group=group, timeout=60.0
+            subject.path, target(subject), group=group, timeout_seconds=60.0
         )
 
     with ThreadPoolExecutor(2) as ranks:

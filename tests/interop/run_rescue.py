@@ -395,7 +395,7 @@ def save_safetensors(tree, root, draw):
     if draw.random() < 0.5:
         path = converted(tree, root, "safetensors", "m.safetensors")
         return path, map_safetensors(root, [path], named(tree)), "one file"
-    path = converted(tree, root, "safetensors", "m", shard_bytes=4000)
+    path = converted(tree, root, "safetensors", "m", data_file_bytes=4000)
     if path.is_file():
         return path, map_safetensors(root, [path], named(tree)), "one shard"
     found = map_safetensors(path, sorted(path.glob("*.safetensors")), named(tree))
@@ -425,7 +425,7 @@ def save_torch(tree, root, draw):
 
 def save_dcp(tree, root, draw):
     to = draw.choice(["dcp", "torch-dist"])
-    path = converted(tree, root, to, "dcp", shard_bytes=5000)
+    path = converted(tree, root, to, "dcp", data_file_bytes=5000)
     found = map_dcp(path, named(tree))
     if (path / "_HOLDFAST_TREE").exists():
         found.vague.append(whole(path / "_HOLDFAST_TREE", path))

@@ -251,7 +251,7 @@ def check_also(rng, path, model, folder):
     if rng.random() < 0.5:
         holdfast.save(both, model, data_file_bytes=most, **options)
     else:
-        holdfast.convert(path, both, shard_bytes=most or 0, nest=False,
+        holdfast.convert(path, both, data_file_bytes=most, nest=False,
                          ocdbt=True, **options)
     check_readers(both, item, model, zarr_format)
     face = both / item if item else both
@@ -303,10 +303,10 @@ def check_one(seed, folder):
                "checksums": rng.random() < 0.3}
     if recipe:
         (folder / "recipe.json").write_text(json.dumps(RECIPE))
-        options["map"] = folder / "recipe.json"
+        options["recipe"] = folder / "recipe.json"
     before = state_of(path)
     view = folder / "view"
-    result = holdfast.view(path, view, must_refer=True, nest=False, **options)
+    result = holdfast.view(path, view, copy=False, nest=False, **options)
     if state_of(path) != before:
         raise AssertionError("the source has changed")
     if result.copied or result.referred_leaf_count != len(want):

@@ -58,9 +58,10 @@ def make(root):
         {"metadata": {}, "weight_map": {
             name: file for file, tensors in index.items()
             for name in tensors}}))
-    (folder / "recipe.json").write_text(json.dumps(RECIPE))
-    holdfast.view(folder / "model", folder / "view", map=folder / "recipe.json",
-                  must_refer=True)
+    recipe = folder / "recipe.json"
+    recipe.write_text(json.dumps(RECIPE))
+    holdfast.view(folder / "model", folder / "view", recipe=recipe,
+                  copy=False)
 
 
 def _shardings():

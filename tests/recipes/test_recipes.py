@@ -117,7 +117,7 @@ def parameters_of(model_dir, recipe, way, out):
     import orbax.checkpoint as ocp
 
     make = getattr(holdfast, way)
-    make(model_dir, out, format="orbax", map=recipe)
+    make(model_dir, out, format="orbax", recipe=recipe)
     tree = ocp.PyTreeCheckpointer().restore(out)
     return jax.tree.map(np.asarray, tree)
 
@@ -137,7 +137,7 @@ def state_of(parameters, recipe, way, model_dir, out):
     ocp.PyTreeCheckpointer().save(out / "orbax", parameters)
     target = out / "model.safetensors"
     holdfast.convert(
-        out / "orbax", target, format="safetensors", map=recipe, reverse=True
+        out / "orbax", target, format="safetensors", recipe=recipe, reverse=True
     )
     return safetensors.numpy.load_file(target)
 
@@ -208,7 +208,7 @@ def test_transformers_read_the_other_face(
     model, model_dir = saved(name)
     path = tmp_path / "out"
     if face == "view":
-        holdfast.view(model_dir, path, map=recipe)
+        holdfast.view(model_dir, path, recipe=recipe)
     else:
         holdfast.convert(model_dir, path, format="orbax", also="safetensors")
         shutil.copy(model_dir / "config.json", path)

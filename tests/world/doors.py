@@ -48,7 +48,7 @@ def by_slices(path: str, item: str, want: dict[str, Any]) -> str | None:
 
 
 def by_keys(path: str, item: str, want: dict[str, Any]) -> str | None:
-    got = holdfast.load(path, keys=["nest.h"], **_item(item))
+    got = holdfast.load(path, select=["nest.h"], **_item(item))
     return problem(got, {"nest": {"h": want["nest"]["h"]}})
 
 

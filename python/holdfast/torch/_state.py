@@ -56,7 +56,7 @@ def save(
     background: Literal[False] = ...,
     progress: ProgressArgument = ...,
     group: GroupArgument = ...,
-    timeout: float = ...,
+    timeout_seconds: float = ...,
     options: Mapping[str, Any] | None = ...,
     **parts: Any,
 ) -> Stats: ...
@@ -73,7 +73,7 @@ def save(
     overwrite: bool = ...,
     progress: ProgressArgument = ...,
     group: GroupArgument = ...,
-    timeout: float = ...,
+    timeout_seconds: float = ...,
     options: Mapping[str, Any] | None = ...,
     **parts: Any,
 ) -> Future[Stats]: ...
@@ -89,7 +89,7 @@ def save(
     background: bool = False,
     progress: ProgressArgument = False,
     group: GroupArgument = "auto",
-    timeout: float = 600.0,
+    timeout_seconds: float = 600.0,
     options: Mapping[str, Any] | None = None,
     **parts: Any,
 ) -> Stats | Future[Stats]:
@@ -115,7 +115,7 @@ def save(
       group: the processes that save together, as for `holdfast.save`; "auto"
         means all of `torch.distributed` if a tensor is a DTensor, and otherwise
         only this process.
-      timeout: seconds that a rank waits for the others at each barrier.
+      timeout_seconds: how long a rank waits for the others at each barrier.
       options: further arguments of `holdfast.save` (compression, chunk_bytes).
       **parts: other entries: a gradient scaler, a sampler or a data loader with
         a `state_dict()`; numbers, strings, tensors, and dicts and lists of
@@ -143,7 +143,7 @@ def save(
         background=background,
         progress=progress,
         group=group,
-        timeout=timeout,
+        timeout_seconds=timeout_seconds,
         **(options or {}),
     )
 
@@ -160,7 +160,7 @@ def restore(
     threads: int | None = None,
     memory_bytes: int | None = None,
     group: GroupArgument = "auto",
-    timeout: float = 600.0,
+    timeout_seconds: float = 600.0,
     **parts: Any,
 ) -> dict[str, Any]:
     """Restores a checkpoint into the given objects, in place.
@@ -191,7 +191,7 @@ def restore(
       memory_bytes: the most bytes in flight between disk and memory; None means
         256 MiB.
       group: as for `holdfast.load`.
-      timeout: seconds that a rank waits for the others at each barrier.
+      timeout_seconds: how long a rank waits for the others at each barrier.
       **parts: the other entries, by name. An object with a `load_state_dict()`
         is restored in place; any other value is in the result.
 
@@ -214,13 +214,13 @@ def restore(
     loaded = _api.load(
         path,
         target_of(checkpoint, given, strict=strict),
-        strict=strict,
+        cast=not strict,
         verify=verify,
         progress=progress,
         threads=threads,
         memory_bytes=memory_bytes,
         group=group,
-        timeout=timeout,
+        timeout_seconds=timeout_seconds,
     )
     return put_back(given, loaded, strict=strict)
 
@@ -228,7 +228,7 @@ def restore(
 def load(
     path: PathLike,
     *,
-    keys: Sequence[str] | str | None = None,
+    select: Sequence[str] | str | None = None,
     device: Any = None,
     mmap: MapArgument = False,
     verify: bool | None = None,
@@ -246,7 +246,7 @@ def load(
     """
     return _api.load(
         path,
-        keys=keys,
+        select=select,
         arrays="torch",
         device=device,
         mmap=mmap,

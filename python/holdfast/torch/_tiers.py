@@ -101,7 +101,7 @@ class TieredManager(Tiers):
             loaded = self._restore_as(
                 lambda checkpoint: target_of(checkpoint, given, strict=strict),
                 step,
-                strict=strict,
+                cast=not strict,
             )
         except errors.NotFoundError:
             if step is not None:

@@ -234,7 +234,7 @@ def test_random_failures_of_plain_calls(tmp_path: Path) -> None:
         bad = rank in failing
         options: dict[str, Any] = {
             "group": groups[rank],
-            "timeout": PATIENCE_SECONDS,
+            "timeout_seconds": PATIENCE_SECONDS,
         }
         if kind == "save":
             leaf: Any = {1, 2} if bad and fault == 0 else 3

@@ -216,12 +216,12 @@ def absent(folder: Path) -> None:
     path = folder / "absent"
     if RANK != 1:
         with raising(errors.DeadlineExceededError, "rank 1 of", str(path)):
-            holdfast.save(path, tree, timeout=1.0)
+            holdfast.save(path, tree, timeout_seconds=1.0)
         assert not path.exists()
     dist.barrier()
     if RANK == 1:  # calls save when the others have given up
         with raising(errors.DeadlineExceededError, "rank 1"):
-            holdfast.save(path, tree, timeout=1.0)
+            holdfast.save(path, tree, timeout_seconds=1.0)
     dist.barrier()
     holdfast.save(path, tree)
     check(holdfast.load(path, spread_tree(layouts()["tp"], True)), "absent")
@@ -237,7 +237,7 @@ def different(folder: Path) -> None:
         if RANK == odd:
             change(tree)
         with raising(kind, *words):
-            holdfast.save(path, tree, timeout=20)
+            holdfast.save(path, tree, timeout_seconds=20)
         assert not path.exists()
         dist.barrier()
 
@@ -351,7 +351,9 @@ def killed(folder: Path, sends_left: str) -> None:
     with raising(
         errors.DeadlineExceededError, f"rank {SIZE - 1} of", str(path)
     ):
-        holdfast.save(path, after, overwrite=True, group=group, timeout=2.0)
+        holdfast.save(
+            path, after, overwrite=True, group=group, timeout_seconds=2.0
+        )
     if RANK == 0:
         assert holdfast.load(path)["step"] == 0
         assert holdfast.verify(path)

@@ -72,7 +72,7 @@ Status CheckLayout(Format format, const ConvertOptions& options) {
       {!has_chunks && options.chunk_bytes != defaults.chunk_bytes,
        "chunk_bytes (--chunk-bytes)", "Orbax's formats and megatron-zarr take"},
       {!has_shards && options.shard_bytes_max != 0,
-       "shard_bytes (--shard-bytes)",
+       "data_file_bytes (--shard-bytes)",
        "safetensors (as the format, or as `also` of Orbax's), dcp and "
        "torch-dist take"},
   };

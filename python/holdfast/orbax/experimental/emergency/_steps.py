@@ -317,7 +317,7 @@ class TierSteps:
         checkpoint."""
         number = None if step is None else step_number(step)
         try:
-            tree = self._tiers._restore_as(target_of, number, strict=False)
+            tree = self._tiers._restore_as(target_of, number, cast=True)
         except errors.NotFoundError as error:
             raise self._not_found(number) from error
         found = self._tiers.restored
