@@ -21,6 +21,36 @@
 namespace holdfast::cli {
 namespace {
 
+struct GoodputArgs : Args {
+  GoodputModel model = {.seed = 0};
+  GoodputPolicy policy;
+  uint64_t budget_bytes = 0;  // 0: simulate `policy`
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("host_count", model.host_count);
+    fn("host_mtbf_seconds", model.host_mtbf_seconds);
+    fn("lost_share", model.lost_share);
+    fn("hosts_per_domain", model.hosts_per_domain);
+    fn("domain_mtbf_seconds", model.domain_mtbf_seconds);
+    fn("state_bytes", model.state_bytes);
+    fn("step_seconds", model.step_seconds);
+    fn("blocking_seconds", model.blocking_seconds);
+    fn("local_bytes_per_second", model.local_bytes_per_second);
+    fn("peer_bytes_per_second", model.peer_bytes_per_second);
+    fn("shared_bytes_per_second", model.shared_bytes_per_second);
+    fn("restart_seconds", model.restart_seconds);
+    fn("simulated_seconds", model.simulated_seconds);
+    fn("seed", model.seed);
+    fn("local_every", policy.local_every);
+    fn("shared_every", policy.shared_every);
+    fn("data_shards", policy.data_shards);
+    fn("parity_shards", policy.parity_shards);
+    fn("budget_bytes", budget_bytes);
+  }
+};
+
 std::string ShareText(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f%%", share * 100);
@@ -82,7 +112,7 @@ Result<double> MeasureLocalTier(const std::string& directory) {
   return static_cast<double>(kByteCount) / seconds.count();
 }
 
-void PrintPlans(const std::vector<GoodputPlan>& plans, const Args& args,
+void PrintPlans(const std::vector<GoodputPlan>& plans, const GoodputArgs& args,
                 Env& env) {
   TextTable table({{"GOODPUT", Align::kRight},
                    {"LOCAL EVERY", Align::kRight},
@@ -108,7 +138,7 @@ void PrintPlans(const std::vector<GoodputPlan>& plans, const Args& args,
   const auto& [policy, result] = plans.front();
   env.out << '\n'
           << Counted(result.failure_count, "failure", "failures") << " in "
-          << HumanSeconds(args.goodput.simulated_seconds) << ": "
+          << HumanSeconds(args.model.simulated_seconds) << ": "
           << result.local_count << " restored from the hosts, "
           << result.parity_count << " with parity, " << result.shared_count
           << " from the shared tier, " << result.nothing_count
@@ -147,7 +177,7 @@ void PrintPlansJson(const std::vector<GoodputPlan>& plans, std::ostream& out) {
   out << '\n';
 }
 
-Result<std::vector<GoodputPlan>> PlansOf(const Args& args,
+Result<std::vector<GoodputPlan>> PlansOf(const GoodputArgs& args,
                                          const GoodputModel& model) {
 #ifdef HOLDFAST_WITHOUT_TIERS
   (void)args, (void)model;
@@ -163,11 +193,8 @@ Result<std::vector<GoodputPlan>> PlansOf(const Args& args,
 #endif
 }
 
-}  // namespace
-
-int RunGoodput(const Args& args, Env& env) {
-  GoodputModel model = args.goodput;
-  model.seed = args.prove.seed;
+int RunGoodput(const GoodputArgs& args, Env& env) {
+  GoodputModel model = args.model;
   if (!args.operands.empty()) {
     const auto measured = MeasureLocalTier(args.operands[0]);
     if (!measured.ok()) return Fail(env, measured.status());
@@ -188,6 +215,12 @@ int RunGoodput(const Args& args, Env& env) {
     PrintPlans(*plans, args, env);
   }
   return kExitFine;
+}
+
+}  // namespace
+
+int RunGoodput(const Words& words, Env& env) {
+  return RunFilled<GoodputArgs>(words, env, RunGoodput);
 }
 
 }  // namespace holdfast::cli

@@ -1,7 +1,7 @@
 // The words of a command line, sorted: a verb, its operands, and the options
 // with their values, which Fill puts into a verb's own arguments.
 //
-// A verb says with `Fields(fn, args)` which options it takes: fn(name, member)
+// The arguments say with `Fields(fn)` which options they take: fn(name, member)
 // for each, by the option's name in the table. The member's type and the
 // table's row say how a value is parsed; a type of a verb's own brings a Store
 // of its own.
@@ -110,7 +110,7 @@ struct Words {
       const auto store = [&](std::string_view name, auto& member) {
         if (name == flag.option) status = Store(flag, typed.value, &member);
       };
-      Fields(store, *args);
+      args->Fields(store);
       if (!status.ok()) return status;
     }
     return Status();

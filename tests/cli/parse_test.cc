@@ -31,19 +31,19 @@ TEST(ParseWords, TakesGnuSpellings) {
   ASSERT_TRUE(args.ok()) << args.status().message();
   EXPECT_EQ(args->verb, FindVerb("verify"));
   EXPECT_THAT(args->operands, ElementsAre("/ckpt"));
-  EXPECT_EQ(args->ram_bytes_max, uint64_t{512} << 20);
-  EXPECT_EQ(args->thread_count, 3);
-  EXPECT_EQ(args->step, 7);
+  EXPECT_EQ(args->run.in_flight_bytes_max, uint64_t{512} << 20);
+  EXPECT_EQ(args->run.thread_count, 3);
+  EXPECT_EQ(args->open.step, 7);
   EXPECT_TRUE(args->quiet);
-  EXPECT_FALSE(args->verify);
+  EXPECT_FALSE(args->open.verify);
 }
 
 TEST(ParseWords, TakesAttachedAndBundledShortFlags) {
-  EXPECT_EQ(Parsed({"verify", "-j4", "/c"})->thread_count, 4);
-  EXPECT_EQ(Parsed({"verify", "-j", "4", "/c"})->thread_count, 4);
-  const auto args = Parsed({"ls", "-lq", "/c"});
-  ASSERT_TRUE(args.ok());
-  EXPECT_TRUE(args->long_listing && args->quiet);
+  EXPECT_EQ(Parsed({"verify", "-j4", "/c"})->run.thread_count, 4);
+  EXPECT_EQ(Parsed({"verify", "-j", "4", "/c"})->run.thread_count, 4);
+  const auto words = ParseWords({"ls", "-lq", "/c"});
+  ASSERT_TRUE(words.ok());
+  EXPECT_TRUE(words->Has("long") && words->Has("quiet"));
 }
 
 TEST(ParseWords, EndsFlagsAtTwoDashes) {
@@ -89,9 +89,9 @@ TEST(ParseWords, SaysWhatIsWrong) {
       {{"info", "/a", "/b"}, "unexpected operand '/b'"},
   };
   for (const BadLine& bad : cases) {
-    const auto args = Parsed(bad.words);
-    EXPECT_EQ(args.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(args.status().message()), HasSubstr(bad.message));
+    const auto ran = testing::RunWords(bad.words);
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.err, HasSubstr(bad.message));
   }
 }
 
