@@ -12,6 +12,10 @@ OpenOptions OpenOptionsOf(const Args& args) {
   return options;
 }
 
+PatternKind PatternKindOf(const Args& args) {
+  return args.regex ? PatternKind::kRegex : PatternKind::kGlob;
+}
+
 RunOptions RunOptionsOf(const Args& args, const Env& env) {
   RunOptions run;
   run.thread_count = args.thread_count;

@@ -14,6 +14,7 @@
 #include "cli/layout_text.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
+#include "cli/words.h"
 #include "holdfast/options.h"
 #include "holdfast/steps/steps.h"
 #include "holdfast/tiers/goodput.h"
@@ -25,65 +26,25 @@
 
 namespace holdfast::cli {
 
-enum class VerbId : uint8_t {
-  kLs,
-  kTree,
-  kInfo,
-  kCat,
-  kDigest,
-  kVerify,
-  kSteps,
-  kLog,
-  kBisect,
-  kPrune,
-  kDu,
-  kPlan,
-  kConvert,
-  kReshard,
-  kDiff,
-  kStats,
-  kReport,
-  kServe,
-  kTop,
-  kMerge,
-  kRescue,
-  kCp,
-  kView,
-  kMaterialize,
-  kRecipes,
-  kDoctor,
-  kWatch,
-  kProveCrash,
-  kGoodput,
-  kHelp,
-  kCompletion,
-  kMan,
+// The rules for the steps to keep, as typed; their labels repeat them.
+struct KeepRules {
+  std::vector<PruneRule> rules;
 };
-inline constexpr int kVerbCount = 32;
+Status Store(const Flag& flag, std::string_view value, KeepRules* keep);
 
-// When to use a feature: kAuto decides by the terminal or environment.
-enum class When : uint8_t { kAuto, kAlways, kNever };
-
-enum class SortKey : uint8_t {
-  kCheckpoint,
-  kName,
-  kSize,
-  // Only for stats.
-  kMean,
-  kStd,
-  kL2,
-  kAbsMax,
-  kZeros,
+// The values of --map.
+struct MapWords {
+  std::vector<LeafMap::Rename> renames;
+  std::string recipe;  // the name of a shipped one, or a file; empty: none
 };
+Status Store(const Flag& flag, std::string_view value, MapWords* words);
 
 struct Args {
-  std::optional<VerbId> verb;  // absent: only global flags were typed
+  const Verb* verb = nullptr;
   std::vector<std::string> operands;
 
   bool json = false;
   bool quiet = false;
-  bool help = false;
-  bool version = false;
   When color = When::kAuto;
   When progress = When::kAuto;
 
@@ -100,7 +61,7 @@ struct Args {
   bool long_listing = false;
   bool wide = false;
   bool use_pager = true;
-  PatternKind pattern_kind = PatternKind::kGlob;
+  bool regex = false;  // patterns are regular expressions
   SortKey sort = SortKey::kCheckpoint;
   int depth_max = std::numeric_limits<int>::max();
   bool full = false;
@@ -112,12 +73,12 @@ struct Args {
   std::optional<bool> use_ocdbt;
   Compression compression = Compression::kZstd;
   uint64_t chunk_bytes = uint64_t{8} << 20;
-  bool is_also_safetensors = false;
+  std::string also;  // a format; empty: none
   bool overwrite = false;
   bool check = true;
-  LeafMap map;
+  LeafMap map;  // without the renames
+  MapWords renames;
   std::vector<std::string> map_files;  // tables of renames
-  std::string recipe;  // the name of a shipped recipe, or a file
   RecipeOptions recipe_options;
   uint64_t shard_bytes = 0;
   bool restart = false;
@@ -163,10 +124,10 @@ struct Args {
 
   // merge
   MergePrefer prefer = MergePrefer::kRefuse;
-  bool average = false;
+  bool average = false;  // also with weights
   std::vector<double> weights;
   bool take_first = false;
-  std::vector<std::string> prefixes;  // empty, or one per source
+  std::string prefix;  // one per source, between commas
 
   std::string fill;  // rescue: a step; empty: none
 
@@ -202,8 +163,7 @@ struct Args {
   RemoteSettings remote;
 
   bool all = false;
-  // The rules for the steps to keep, as typed; their labels repeat them.
-  std::vector<PruneRule> keep;
+  KeepRules keep;
   std::optional<int64_t> keep_best;
   std::string metric;
   bool lowest_is_best = false;
@@ -217,7 +177,166 @@ struct Args {
   std::optional<int64_t> rank;
 };
 
+// Each calls fn(name, member) for some options, Fields for all.
+template <typename Fn>
+void SharedFields(const Fn& fn, Args& args) {
+  fn("json", args.json);
+  fn("quiet", args.quiet);
+  fn("color", args.color);
+  fn("progress", args.progress);
+  fn("step", args.step);
+  fn("item", args.item);
+  fn("verify", args.verify);
+  fn("sidecar", args.use_sidecar);
+  fn("missing_chunks", args.missing_chunks);
+  fn("threads", args.thread_count);
+  fn("memory_bytes", args.ram_bytes_max);
+  fn("mpi", args.mpi);
+  fn("timeout_seconds", args.timeout_seconds);
+  fn("wide", args.wide);
+  fn("pager", args.use_pager);
+  fn("trace", args.trace);
+  fn("endpoint", args.remote.endpoint);
+  fn("region", args.remote.region);
+  fn("profile", args.remote.profile);
+  fn("anonymous", args.remote.anonymous);
+  fn("requester_pays", args.remote.requester_pays);
+  fn("user_project", args.remote.user_project);
+  fn("requests", args.remote.requests_in_flight_max);
+  fn("hedge", args.remote.hedge);
+  fn("ca_bundle", args.remote.ca_bundle);
+}
+
+template <typename Fn>
+void TargetFields(const Fn& fn, Args& args) {
+  fn("format", args.format);
+  fn("view_format", args.format);
+  fn("zarr_format", args.zarr_format);
+  fn("ocdbt", args.use_ocdbt);
+  fn("compression", args.compression);
+  fn("chunk_bytes", args.chunk_bytes);
+  fn("also", args.also);
+  fn("overwrite", args.overwrite);
+  fn("compare", args.check);
+  fn("map", args.renames);
+  fn("rename_file", args.map_files);
+  fn("select", args.map.select);
+  fn("drop", args.map.drop);
+  fn("cast", args.map.casts);
+  fn("shards", args.map.shards);
+  fn("nest", args.map.nest);
+  fn("strict", args.map.is_strict);
+  fn("reverse", args.recipe_options.reverse);
+  fn("sizes", args.recipe_options.sizes);
+  fn("data_file_bytes", args.shard_bytes);
+  fn("restart", args.restart);
+  fn("notes", args.report);
+  fn("prefer", args.prefer);
+  fn("average", args.average);
+  fn("weights", args.weights);
+  fn("take_first", args.take_first);
+  fn("prefix", args.prefix);
+  fn("link", args.link);
+  fn("checksums", args.checksums);
+  fn("must_refer", args.must_refer);
+  fn("mesh", args.mesh);
+  fn("spec", args.spec_rules);
+}
+
+template <typename Fn>
+void OtherFields(const Fn& fn, Args& args) {
+  fn("long", args.long_listing);
+  fn("regex", args.regex);
+  fn("sort", args.sort);
+  fn("depth", args.depth_max);
+  fn("full", args.full);
+  fn("raw", args.raw);
+  fn("npy", args.npy);
+  fn("output", args.output);
+  fn("against", args.against);
+  fn("verify_all", args.verify_copy);
+  fn("statistics", args.statistics);
+  fn("cache", args.cache);
+  fn("moved", args.moved);
+  fn("step_count", args.step_count_max);
+  fn("bad_if", args.bad_if);
+  fn("run_command", args.run_command);
+  fn("good", args.good);
+  fn("bad", args.bad);
+  fn("follow", args.follow);
+  fn("host", args.host);
+  fn("port", args.port);
+  fn("token", args.token);
+  fn("atol", args.atol);
+  fn("rtol", args.rtol);
+  fn("equal_nan", args.equal_nan);
+  fn("equal_bits", args.equal_bits);
+  fn("ignore_dtype", args.ignore_dtype);
+  fn("only_structure", args.only_structure);
+  fn("by_fingerprint", args.by_fingerprint);
+  fn("find_renamed", args.find_renamed);
+  fn("line_count", args.line_count_max);
+  fn("only_non_finite", args.only_non_finite);
+  fn("fill", args.fill);
+  fn("follow_links", args.follow_links);
+  fn("once", args.once);
+  fn("interval_seconds", args.interval_seconds);
+  fn("read_only", args.read_only);
+  fn("all", args.all);
+  fn("keep_latest", args.keep);
+  fn("keep_every", args.keep);
+  fn("keep_since_seconds", args.keep);
+  fn("keep_interval_seconds", args.keep);
+  fn("keep_steps", args.keep);
+  fn("keep_best", args.keep_best);
+  fn("metric", args.metric);
+  fn("mode", args.lowest_is_best);
+  fn("yes", args.yes);
+  fn("undelete", args.undelete);
+  fn("empty_trash", args.empty_trash);
+  fn("process_count", args.process_count);
+  fn("rank", args.rank);
+}
+
+template <typename Fn>
+void ModelFields(const Fn& fn, Args& args) {
+  fn("root", args.prove.root);
+  fn("judge", args.prove.check);
+  fn("without_sync", args.prove.without_sync);
+  fn("states", args.prove.state_count_max);
+  fn("seed", args.prove.seed);
+  fn("library", args.libraries);
+  fn("python", args.python);
+  fn("host_count", args.goodput.host_count);
+  fn("host_mtbf_seconds", args.goodput.host_mtbf_seconds);
+  fn("lost_share", args.goodput.lost_share);
+  fn("hosts_per_domain", args.goodput.hosts_per_domain);
+  fn("domain_mtbf_seconds", args.goodput.domain_mtbf_seconds);
+  fn("state_bytes", args.goodput.state_bytes);
+  fn("step_seconds", args.goodput.step_seconds);
+  fn("blocking_seconds", args.goodput.blocking_seconds);
+  fn("local_bytes_per_second", args.goodput.local_bytes_per_second);
+  fn("peer_bytes_per_second", args.goodput.peer_bytes_per_second);
+  fn("shared_bytes_per_second", args.goodput.shared_bytes_per_second);
+  fn("restart_seconds", args.goodput.restart_seconds);
+  fn("simulated_seconds", args.goodput.simulated_seconds);
+  fn("local_every", args.policy.local_every);
+  fn("shared_every", args.policy.shared_every);
+  fn("data_shards", args.policy.data_shards);
+  fn("parity_shards", args.policy.parity_shards);
+  fn("budget_bytes", args.budget_bytes);
+}
+
+template <typename Fn>
+void Fields(const Fn& fn, Args& args) {
+  SharedFields(fn, args);
+  TargetFields(fn, args);
+  OtherFields(fn, args);
+  ModelFields(fn, args);
+}
+
 OpenOptions OpenOptionsOf(const Args& args);
+PatternKind PatternKindOf(const Args& args);
 // Returns the run options without progress, which each verb adds itself.
 RunOptions RunOptionsOf(const Args& args, const Env& env);
 

@@ -73,7 +73,7 @@ std::string ExitCodes() {
 std::string VerbEntries(bool hidden) {
   std::string text;
   for (const Verb& verb : AllVerbs()) {
-    if (verb.hidden != hidden) continue;
+    if (verb.is_hidden() != hidden) continue;
     text += Entry(std::string(verb.name), verb.summary, 15);
   }
   return text;
@@ -109,8 +109,8 @@ std::string Roff(std::string_view text) {
 
 std::string RoffFlag(const Flag& flag) {
   std::string text = ".TP\n";
-  if (flag.short_name != 0) {
-    text += std::string("\\fB\\-") + flag.short_name + "\\fR, ";
+  if (!flag.short_name.empty()) {
+    text += "\\fB\\-" + std::string(flag.short_name) + "\\fR, ";
   }
   text += "\\fB" + Roff("--" + std::string(flag.name)) + "\\fR";
   if (flag.takes_value()) {
@@ -120,7 +120,7 @@ std::string RoffFlag(const Flag& flag) {
   if (IsGlobal(flag)) return text + "\n";
   text += "\nOf:";
   for (const Verb& verb : AllVerbs()) {
-    if (Applies(flag, verb.id)) text += " " + std::string(verb.name);
+    if (Applies(flag, verb)) text += " " + std::string(verb.name);
   }
   return text + ".\n";
 }
@@ -128,7 +128,7 @@ std::string RoffFlag(const Flag& flag) {
 std::string RoffVerb(const Verb& verb) {
   std::string text =
       ".SS \"" + Roff(Synopsis(verb)) + "\"\n" + Roff(verb.description) + "\n";
-  for (const Example& example : verb.examples) {
+  for (const Example& example : ExamplesOf(verb)) {
     text += ".TP\n\\fB" + Roff(example.command) + "\\fR\n" +
             Roff(example.meaning) + "\n";
   }
@@ -139,36 +139,33 @@ std::string RoffVerb(const Verb& verb) {
 
 std::string FlagSpelling(const Flag& flag) {
   std::string text = "    ";
-  if (flag.short_name != 0) text = std::string("-") + flag.short_name + ", ";
+  if (!flag.short_name.empty()) {
+    text = "-" + std::string(flag.short_name) + ", ";
+  }
   text += "--" + std::string(flag.name);
   if (flag.takes_value()) text += " " + std::string(flag.value_name);
   return text;
 }
 
-namespace {
-
-// Returns "a|b", or "a, b" if the choices are so long that they must be folded.
-std::string ChoicesText(std::string_view choices) {
-  constexpr size_t kOneWordMax = 40;
-  if (choices.size() <= kOneWordMax) return std::string(choices);
+std::string Joined(std::string_view list, std::string_view separator) {
   std::string text;
-  for (const char c : choices) {
-    if (c == '|') {
-      text += ", ";
-    } else {
-      text += c;
-    }
+  for (const std::string_view word : Lines(list)) {
+    if (!text.empty()) text += separator;
+    text += word;
   }
   return text;
 }
 
-}  // namespace
-
 std::string FlagHelp(const Flag& flag) {
   std::string text(flag.help);
-  if (!flag.choices.empty()) text += " (" + ChoicesText(flag.choices) + ")";
-  if (!flag.default_value.empty()) {
-    text += " [default: " + std::string(flag.default_value) + "]";
+  // Choices with bars are not folded.
+  constexpr size_t kOneWordMax = 40;
+  const bool is_short = flag.choices.size() <= kOneWordMax;
+  if (!flag.choices.empty()) {
+    text += " (" + Joined(flag.choices, is_short ? "|" : ", ") + ")";
+  }
+  if (!flag.default_shown.empty()) {
+    text += " [default: " + std::string(flag.default_shown) + "]";
   }
   return text;
 }
@@ -189,17 +186,23 @@ std::string GeneralHelp() {
 std::string VerbHelp(const Verb& verb) {
   std::vector<const Flag*> flags;
   for (const Flag& flag : AllFlags()) {
-    if (Applies(flag, verb.id)) flags.push_back(&flag);
+    if (Applies(flag, verb)) flags.push_back(&flag);
   }
   std::string text = std::string(verb.summary) +
                      ".\n\nUsage: " + Synopsis(verb) + "\n\n" +
                      Fold(verb.description, 0, 0) + "\nOptions:\n" +
                      FlagEntries(flags) + "\nExamples:\n";
-  for (const Example& example : verb.examples) {
+  for (const Example& example : ExamplesOf(verb)) {
     text += "  " + std::string(example.command) + "\n      " +
             Fold(example.meaning, 6, 6);
   }
   return text;
+}
+
+std::string UsageHint(const Verb& verb) {
+  const std::string name(verb.name);
+  return "holdfast " + name + " " + std::string(verb.operands) +
+         "; holdfast help " + name + " lists its options";
 }
 
 std::string ManPage() {

@@ -6,6 +6,7 @@
 
 #include "cli/failures.h"
 #include "cli/select.h"
+#include "cli/units.h"
 #include "holdfast/checkpoint.h"
 
 namespace holdfast::cli {
@@ -22,27 +23,45 @@ Result<std::string> ReadText(const std::string& flag, const std::string& name) {
 
 }  // namespace
 
+Status Store(const Flag& flag, std::string_view value, MapWords* words) {
+  if (value.find('=') == std::string_view::npos) {
+    if (value.empty() || !words->recipe.empty()) return BadValue(flag, value);
+    words->recipe = value;
+    return Status();
+  }
+  return Store(flag, value, &words->renames);
+}
+
+Status CheckNoRecipe(const Args& args) {
+  if (args.renames.recipe.empty()) return Status();
+  return InvalidArgumentError(
+      "--map: got " + Quoted(args.renames.recipe) + ", want PATTERN=NEW: " +
+      std::string(args.verb->name) + " takes no recipe");
+}
+
 Result<std::optional<Recipe>> RecipeOf(const Args& args) {
-  if (args.recipe.empty()) {
+  const std::string& name = args.renames.recipe;
+  if (name.empty()) {
     if (!args.recipe_options.reverse && args.recipe_options.sizes.empty()) {
       return std::optional<Recipe>();
     }
     return InvalidArgumentError(
         "--reverse and --set are about a recipe (--map)");
   }
-  auto shipped = Recipe::Named(args.recipe);
+  auto shipped = Recipe::Named(name);
   if (shipped.ok()) return std::optional<Recipe>(*std::move(shipped));
-  const auto text = ReadText("--map", args.recipe);
+  const auto text = ReadText("--map", name);
   if (!text.ok()) {
     return shipped.status().WithContext("--map: there is no such file, and");
   }
   auto parsed = Recipe::Parse(*text);
-  if (!parsed.ok()) return parsed.status().WithContext(args.recipe);
+  if (!parsed.ok()) return parsed.status().WithContext(name);
   return std::optional<Recipe>(*std::move(parsed));
 }
 
 Result<LeafMap> MapRules(const Args& args) {
   LeafMap map = args.map;
+  map.renames = args.renames.renames;
   for (const std::string& name : args.map_files) {
     const auto text = ReadText("--map-file", name);
     if (!text.ok()) return text.status();
@@ -74,8 +93,7 @@ ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
   options.use_ocdbt = args.use_ocdbt;
   options.compression = args.compression;
   options.chunk_bytes_target = args.chunk_bytes;
-  if (args.is_also_safetensors)
-    options.also = AlsoSafetensors(args.shard_bytes);
+  if (!args.also.empty()) options.also = AlsoSafetensors(args.shard_bytes);
   options.overwrite = args.overwrite;
   options.check = args.check;
   options.shard_bytes_max = args.shard_bytes;

@@ -12,6 +12,9 @@
 namespace holdfast::cli {
 
 Result<LeafMap> MapRules(const Args& args);
+// Returns InvalidArgument where --map names a recipe, which only some verbs
+// take.
+Status CheckNoRecipe(const Args& args);
 // Returns the recipe of --map: a shipped recipe, or else a file's.
 Result<std::optional<Recipe>> RecipeOf(const Args& args);
 

@@ -46,7 +46,7 @@ Status WriteReport(const ConvertReport& report, const Args& args, Env& env) {
 Result<ConvertResult> RewriteOne(const Args& args,
                                  const ConvertOptions& options) {
   const std::string target = args.operands.size() > 1 ? args.operands[1] : "";
-  if (*args.verb == VerbId::kMaterialize) {
+  if (args.verb->name == "materialize") {
     return Materialize(args.operands[0], target, options);
   }
   return Convert(args.operands[0], target, options);
@@ -55,7 +55,7 @@ Result<ConvertResult> RewriteOne(const Args& args,
 Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
                                           ConvertOptions options) {
   const JobProgress progress(args, env,
-                             {.label = std::string(VerbOf(*args.verb).name),
+                             {.label = std::string(args.verb->name),
                               .last_phase = args.check ? "check" : "",
                               .group = options.group},
                              options.run);

@@ -314,6 +314,8 @@ int CodeOf(const DiffResult& result) {
 }  // namespace
 
 int RunDiff(const Args& args, Env& env) {
+  const Status no_recipe = CheckNoRecipe(args);
+  if (!no_recipe.ok()) return Fail(env, no_recipe);
   const auto both = OpenBoth(args);
   if (!both.ok()) return Fail(env, both.status());
   const Status found =

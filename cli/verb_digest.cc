@@ -124,7 +124,7 @@ int RunDigest(const Args& args, Env& env) {
     opened = *std::move(found);
     auto leaves =
         SelectLeaves(opened->leaves(), std::span(args.operands).subspan(1),
-                     args.pattern_kind);
+                     PatternKindOf(args));
     if (!leaves.ok()) return leaves.status();
     selected = *std::move(leaves);
     digests = Digests(*opened, selected, args, env);

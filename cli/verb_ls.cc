@@ -116,7 +116,7 @@ int RunLs(const Args& args, Env& env) {
   const Checkpoint& checkpoint = **opened;
   auto selected =
       SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1),
-                   args.pattern_kind);
+                   PatternKindOf(args));
   if (!selected.ok()) return Fail(env, selected.status());
   SortLeaves(checkpoint.leaves(), args.sort, &*selected);
   if (args.json) {

@@ -11,6 +11,10 @@
 namespace holdfast::cli {
 namespace {
 
+bool IsAverage(const Args& args) {
+  return args.average || !args.weights.empty();
+}
+
 // Returns why the command line makes no sense; empty if it does.
 std::string UsageProblem(const Args& args) {
   const size_t source_count = args.operands.size() - 1;
@@ -22,13 +26,14 @@ std::string UsageProblem(const Args& args) {
   if (!args.weights.empty() && args.weights.size() != source_count) {
     return one_each("weights", args.weights.size());
   }
-  if (!args.prefixes.empty() && args.prefixes.size() != source_count) {
-    return one_each("prefix", args.prefixes.size());
+  const size_t prefix_count = Split(args.prefix, ',').size();
+  if (!args.prefix.empty() && prefix_count != source_count) {
+    return one_each("prefix", prefix_count);
   }
-  if (args.average && !args.prefixes.empty()) {
+  if (IsAverage(args) && !args.prefix.empty()) {
     return "--average takes sources with the same leaves, and no --prefix";
   }
-  if (args.average && args.prefer != MergePrefer::kRefuse) {
+  if (IsAverage(args) && args.prefer != MergePrefer::kRefuse) {
     return "--average takes all sources, and no --prefer";
   }
   return "";
@@ -39,7 +44,7 @@ std::vector<MergeSource> SourcesOf(const Args& args) {
   for (size_t i = 0; i + 1 < args.operands.size(); ++i) {
     MergeSource& source = sources.emplace_back();
     source.path = args.operands[i];
-    if (!args.prefixes.empty()) source.prefix = args.prefixes[i];
+    if (!args.prefix.empty()) source.prefix = Split(args.prefix, ',')[i];
     source.open = OpenOptionsOf(args);
     source.open.stored_sizes = false;
   }
@@ -50,7 +55,7 @@ Result<ConvertResult> MergeWithProgress(const Args& args, Env& env) {
   MergeOptions merge;
   merge.run = RunOptionsOf(args, env);
   merge.prefer = args.prefer;
-  merge.average = args.average;
+  merge.average = IsAverage(args);
   merge.weights = args.weights;
   merge.take_first = args.take_first;
   ConvertOptions options = TargetOptionsOf(args, env);
@@ -70,7 +75,7 @@ void PrintMergeJson(const ConvertResult& result, const Args& args,
   json.StringsField("sources",
                     {args.operands.begin(), args.operands.end() - 1});
   json.Field("target", args.operands.back());
-  json.Field("average", args.average);
+  json.Field("average", IsAverage(args));
   json.Field("leaf_count", result.leaf_count);
   json.Field("decoded_bytes", result.decoded_bytes);
   json.Field("written_bytes", result.written_bytes);
@@ -84,6 +89,8 @@ void PrintMergeJson(const ConvertResult& result, const Args& args,
 }  // namespace
 
 int RunMerge(const Args& args, Env& env) {
+  const Status no_recipe = CheckNoRecipe(args);
+  if (!no_recipe.ok()) return Fail(env, no_recipe);
   const std::string problem = UsageProblem(args);
   if (!problem.empty()) return FailUsage(env, "merge: " + problem);
   const auto result = MergeWithProgress(args, env);

@@ -304,8 +304,8 @@ int RunPlan(const Args& args, Env& env) {
   const auto opened = Open(args.operands[0], OpenOptionsOf(args));
   if (!opened.ok()) return Fail(env, opened.status());
   const std::vector<LeafInfo>& all = (*opened)->leaves();
-  const auto selected =
-      SelectLeaves(all, std::span(args.operands).subspan(1), args.pattern_kind);
+  const auto selected = SelectLeaves(all, std::span(args.operands).subspan(1),
+                                     PatternKindOf(args));
   if (!selected.ok()) return Fail(env, selected.status());
   std::vector<const LeafInfo*> leaves;
   for (const size_t i : *selected) {

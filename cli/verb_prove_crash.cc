@@ -165,6 +165,12 @@ int RunProveCrash(const Args& args, Env& env) {
   if (!args.prove.root.empty() && args.libraries.size() > 1) {
     return FailUsage(env, "prove-crash: --root is for one program");
   }
+  for (const std::string& library : args.libraries) {
+    const auto known = ProveLibraryCommand(args.python, library);
+    if (!known.ok()) {
+      return Fail(env, known.status().WithContext("--library"));
+    }
+  }
   std::vector<Proved> all;
   const auto add = [&](const std::string& name,
                        std::vector<std::string> command) -> Status {

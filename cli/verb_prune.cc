@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/failures.h"
 #include "cli/json_out.h"
@@ -12,6 +13,46 @@
 #include "holdfast/steps/steps.h"
 
 namespace holdfast::cli {
+namespace {
+
+// Parses steps between commas.
+Status Store(const Flag& flag, std::string_view value,
+             std::set<int64_t>* steps) {
+  for (const std::string_view part : Split(value, ',')) {
+    const auto step = ParseInt(part, 0, std::numeric_limits<int64_t>::max());
+    if (!step) return BadValue(flag, value);
+    steps->insert(*step);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status Store(const Flag& flag, std::string_view value, KeepRules* keep) {
+  const std::string text(value);
+  int64_t count = 0;
+  double seconds = 0;
+  Status status;
+  if (flag.option == "keep_latest") {
+    status = Store(flag, value, &count);
+    keep->rules.push_back({"the latest " + text, LatestN{count}});
+  } else if (flag.option == "keep_every") {
+    status = Store(flag, value, &count);
+    keep->rules.push_back({"every " + text, EveryNSteps{count}});
+  } else if (flag.option == "keep_interval_seconds") {
+    status = Store(flag, value, &seconds);
+    keep->rules.push_back({"one in " + text, EveryNSeconds{seconds}});
+  } else if (flag.option == "keep_since_seconds") {
+    status = Store(flag, value, &seconds);
+    keep->rules.push_back({"the last " + text, LatestDuration{seconds}});
+  } else {
+    CustomSteps named;
+    status = Store(flag, value, &named.steps);
+    keep->rules.push_back({"as named", named});
+  }
+  return status;
+}
+
 namespace {
 
 constexpr std::string_view kKeepHint =
@@ -168,7 +209,7 @@ int RunEmptyTrash(const Args& args, Env& env) {
 
 int RunPlanOfPrune(const Args& args, Env& env) {
   PruneOptions options;
-  options.keep = args.keep;
+  options.keep = args.keep.rules;
   if (args.keep_best) {
     options.keep.push_back(
         {"best " + std::to_string(*args.keep_best),
@@ -196,7 +237,7 @@ int RunPlanOfPrune(const Args& args, Env& env) {
 }  // namespace
 
 int RunPrune(const Args& args, Env& env) {
-  const bool keeps = !args.keep.empty() || args.keep_best;
+  const bool keeps = !args.keep.rules.empty() || args.keep_best;
   const int task_count =
       (keeps ? 1 : 0) + (args.undelete ? 1 : 0) + (args.empty_trash ? 1 : 0);
   if (task_count == 0) {

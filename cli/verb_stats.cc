@@ -240,7 +240,7 @@ int RunStats(const Args& args, Env& env) {
   const Checkpoint& checkpoint = **opened;
   const auto selected =
       SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1),
-                   args.pattern_kind);
+                   PatternKindOf(args));
   if (!selected.ok()) return Fail(env, selected.status());
   const auto result = StatsWithProgress(checkpoint, *selected, args, env);
   if (!result.ok()) return Fail(env, result.status());

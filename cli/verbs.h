@@ -4,13 +4,30 @@
 // Results go to env.out, everything else to env.err.
 // Thread-safety: one verb at a time per Env.
 // Ownership: borrows both for the call.
-// REQUIRES: args come from ParseArgs, with this verb.
+// REQUIRES: args come from Words::Fill, with this verb.
 #pragma once
 
 #include "cli/args.h"
 #include "cli/env.h"
+#include "cli/failures.h"
+#include "cli/help.h"
+#include "holdfast/tools/metrics.h"
 
 namespace holdfast::cli {
+
+// Fills a verb's own arguments, applies those that go for the whole process,
+// and runs the verb.
+template <typename VerbArgs>
+int RunFilled(const Words& words, Env& env,
+              int (*run)(const VerbArgs& args, Env& env)) {
+  VerbArgs args;
+  const Status filled = words.Fill(&args);
+  if (!filled.ok()) return Fail(env, filled, UsageHint(*words.verb));
+  const Status set = SetRemoteSettings(args.remote);
+  if (!set.ok()) return Fail(env, set);
+  if (!args.trace.empty()) SetTraceFile(args.trace);
+  return run(args, env);
+}
 
 int RunLs(const Args& args, Env& env);
 int RunTree(const Args& args, Env& env);

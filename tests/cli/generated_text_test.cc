@@ -51,9 +51,9 @@ TEST(VerbHelp, HasItsFlagsAndExamplesAndNoOthers) {
     for (const Flag& flag : AllFlags()) {
       const std::string line = "\n  " + FlagSpelling(flag);
       const bool found = ran.out.find(line) != std::string::npos;
-      EXPECT_EQ(found, Applies(flag, verb.id)) << verb.name << flag.name;
+      EXPECT_EQ(found, Applies(flag, verb)) << verb.name << flag.name;
     }
-    for (const Example& example : verb.examples) {
+    for (const Example& example : ExamplesOf(verb)) {
       EXPECT_THAT(ran.out, HasSubstr(std::string(example.command)));
     }
   }
