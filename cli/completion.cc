@@ -173,7 +173,7 @@ std::string ZshText(std::string_view text) {
   return escaped;
 }
 
-std::string ZshFlag(const Flag& flag) {
+std::string ZshFlag(const Flag& flag, const Verb& verb) {
   std::string value;
   if (flag.takes_value()) {
     value = ":" + std::string(flag.value_name) + ":";
@@ -182,7 +182,7 @@ std::string ZshFlag(const Flag& flag) {
     }
     if (flag.name == "step") value += "_holdfast_steps";
   }
-  const std::string tail = "[" + ZshText(flag.help) + "]" + value;
+  const std::string tail = "[" + ZshText(HelpOf(flag, verb)) + "]" + value;
   const std::string equals = flag.takes_value() ? "=" : "";
   std::string line =
       "        " +
@@ -200,7 +200,7 @@ std::string ZshVerb(const Verb& verb) {
   std::string text =
       "    " + std::string(verb.name) + ")\n" + "      _arguments -s \\\n";
   for (const Flag& flag : AllFlags()) {
-    if (Applies(flag, verb)) text += ZshFlag(flag);
+    if (Applies(flag, verb)) text += ZshFlag(flag, verb);
   }
   const std::string words = OperandWords(verb);
   std::string operands = "'*:file:_files'";
@@ -265,7 +265,7 @@ std::string FishFlag(const Flag& flag, const Verb& verb) {
     line += " -a '" + Joined(flag.choices, " ") + "'";
   }
   if (flag.name == "step") line += " -a '(__holdfast_first_words steps)'";
-  return line + " -d " + ShellQuoted(flag.help, "\\'") + "\n";
+  return line + " -d " + ShellQuoted(HelpOf(flag, verb), "\\'") + "\n";
 }
 
 std::string FishVerb(const Verb& verb) {

@@ -30,11 +30,13 @@ int RunHelp(const Words& words, Env& env) {
     env.out << GeneralHelp();
     return kExitFine;
   }
-  const Verb* verb = FindVerb(words.operands[0]);
-  if (verb == nullptr) {
-    return FailUsage(env, "no help for '" + words.operands[0] + "'", kHelpHint);
+  const std::string& name = words.operands[0];
+  const Verb* verb = FindVerb(name);
+  const std::string text = verb != nullptr ? VerbHelp(*verb) : GroupHelp(name);
+  if (text.empty()) {
+    return FailUsage(env, "no help for '" + name + "'", kHelpHint);
   }
-  env.out << VerbHelp(*verb);
+  env.out << text;
   return kExitFine;
 }
 
@@ -102,6 +104,13 @@ int RunVerb(const Words& words, Env& env) {
   return Fail(env, InternalError("a verb that nothing runs"));
 }
 
+// Returns true if an operand is a URL.
+bool NamesStore(const Words& words) {
+  return std::ranges::any_of(words.operands, [](const std::string& operand) {
+    return operand.find("://") != std::string::npos;
+  });
+}
+
 int RunParsed(const Words& words, Env& env) {
   if (words.Has("version")) {
     env.out << "holdfast " << Version();
@@ -110,7 +119,8 @@ int RunParsed(const Words& words, Env& env) {
     return kExitFine;
   }
   if (words.Has("help")) {
-    env.out << (words.verb != nullptr ? VerbHelp(*words.verb) : GeneralHelp());
+    env.out << (words.verb != nullptr ? VerbHelp(*words.verb, NamesStore(words))
+                                      : GeneralHelp());
     return kExitFine;
   }
   const int code = RunVerb(words, env);
@@ -121,6 +131,10 @@ int RunParsed(const Words& words, Env& env) {
 }  // namespace
 
 int RunCommand(const std::vector<std::string>& words, Env& env) {
+  if (words.empty()) {
+    env.err << Overview();
+    return kExitUsage;
+  }
   const auto parsed = ParseWords(words);
   if (!parsed.ok()) {
     env.json_errors =

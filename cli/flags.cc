@@ -37,13 +37,21 @@ std::vector<std::string_view> Lines(std::string_view list) {
   return Split(list, '\n');
 }
 
-std::vector<Example> ExamplesOf(const Verb& verb) {
-  const std::vector<std::string_view> lines = Lines(verb.examples);
-  std::vector<Example> examples;
+std::vector<LinePair> Pairs(std::string_view list) {
+  const std::vector<std::string_view> lines = Lines(list);
+  std::vector<LinePair> pairs;
   for (size_t i = 0; i + 1 < lines.size(); i += 2) {
-    examples.push_back({lines[i], lines[i + 1]});
+    pairs.push_back({lines[i], lines[i + 1]});
   }
-  return examples;
+  return pairs;
+}
+
+std::optional<std::string_view> FindPair(std::string_view list,
+                                         std::string_view first) {
+  for (const LinePair& pair : Pairs(list)) {
+    if (pair.first == first) return pair.second;
+  }
+  return std::nullopt;
 }
 
 const Verb* FindVerb(std::string_view name) {

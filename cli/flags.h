@@ -7,6 +7,7 @@
 // Ownership: all text is static.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,9 @@ struct Flag {
   std::string_view contains;      // what each value must contain
   std::string_view want;          // what errors ask for; empty: by type
   std::string_view may_be_empty;  // of texts
+  std::string_view group;
   std::string_view help;          // one sentence, no final period
+  std::string_view help_by_verb;  // verbs, each with its own sentence
   std::string_view verbs;         // and sets of verbs
 
   bool takes_value() const { return !value_name.empty(); }
@@ -35,15 +38,13 @@ struct Flag {
 
 struct Verb {
   std::string_view name;
+  std::string_view group;          // empty: for packagers and shells
   std::string_view operands;       // "PATH [PATTERN...]"
   std::string_view operand_count;  // least and most; "": any number
   std::string_view choices;        // of the operand
-  std::string_view hidden;         // documented, but not listed as others are
   std::string_view summary;        // one line, no final period
   std::string_view description;    // a few sentences
   std::string_view examples;       // commands, each with its meaning
-
-  bool is_hidden() const { return hidden == "ON"; }
 };
 
 struct VerbSet {
@@ -54,15 +55,23 @@ struct VerbSet {
 std::span<const Flag> AllFlags();
 std::span<const Verb> AllVerbs();
 std::span<const VerbSet> AllVerbSets();
+// Return the groups, each with its title. Options of groups without one are a
+// verb's own.
+std::string_view OptionGroups();
+std::string_view VerbGroups();
 
 // Returns the elements of a member that is a list.
 std::vector<std::string_view> Lines(std::string_view list);
 
-struct Example {
-  std::string_view command;
-  std::string_view meaning;
+// Two lines of a list: a command and its meaning, a group and its title.
+struct LinePair {
+  std::string_view first;
+  std::string_view second;
 };
-std::vector<Example> ExamplesOf(const Verb& verb);
+std::vector<LinePair> Pairs(std::string_view list);
+// Returns the second line of the pair with this first one, or null.
+std::optional<std::string_view> FindPair(std::string_view list,
+                                         std::string_view first);
 
 // Returns null if no verb has this name.
 const Verb* FindVerb(std::string_view name);

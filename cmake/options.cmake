@@ -19,6 +19,10 @@ function(options_text variable json)
   endif()
   set(lines "")
   string(JSON count LENGTH "${json}" ${ARGN})
+  if(count EQUAL 0)
+    set(${variable} "" PARENT_SCOPE)
+    return()
+  endif()
   math(EXPR last "${count} - 1")
   foreach(i RANGE ${last})
     options_text(line "${json}" ${ARGN} ${i})
@@ -69,9 +73,11 @@ function(options_rows variable table)
 endfunction()
 
 options_rows(flag_rows options name flag short value type default shown min max
-  choices contains want may_be_empty help verbs)
-options_rows(verb_rows verbs name operands operand_count choices hidden summary
-  description examples)
+  choices contains want may_be_empty group help help_by_verb verbs)
+options_rows(verb_rows verbs name group operands operand_count choices
+  summary description examples)
+options_text(option_groups "${options_json}" groups)
+options_text(verb_groups "${options_json}" verb_groups)
 set(set_rows "")
 string(JSON sets GET "${options_json}" sets)
 string(JSON set_count LENGTH "${sets}")
@@ -104,6 +110,8 @@ constexpr VerbSet kVerbSets[] = {
 std::span<const Flag> AllFlags() { return kFlags; }
 std::span<const Verb> AllVerbs() { return kVerbs; }
 std::span<const VerbSet> AllVerbSets() { return kVerbSets; }
+std::string_view OptionGroups() { return R\"(@option_groups@)\"; }
+std::string_view VerbGroups() { return R\"(@verb_groups@)\"; }
 
 }  // namespace holdfast::cli
 ")

@@ -67,7 +67,7 @@ struct BadLine {
 
 TEST(ParseWords, SaysWhatIsWrong) {
   const BadLine cases[] = {
-      {{}, "no verb given"},
+      {{"--json"}, "no verb given"},
       {{"lss", "/c"}, "unknown verb 'lss' (did you mean ls?)"},
       {{"vreify", "/c"}, "did you mean verify?"},
       {{"frobnicate"}, "unknown verb 'frobnicate'"},
@@ -109,9 +109,17 @@ TEST(FlagTable, IsConsistent) {
     EXPECT_EQ(flag.type == "bool", !flag.takes_value()) << flag.name;
     EXPECT_EQ(flag.type == "choice", !flag.choices.empty()) << flag.name;
     EXPECT_FALSE(flag.help.ends_with('.')) << flag.name;
+    EXPECT_TRUE(FindPair(OptionGroups(), flag.group)) << flag.name;
+    for (const LinePair& own : Pairs(flag.help_by_verb)) {
+      const Verb* verb = FindVerb(own.first);
+      ASSERT_NE(verb, nullptr) << flag.name << ": " << own.first;
+      EXPECT_TRUE(Applies(flag, *verb)) << flag.name << ": " << own.first;
+    }
   }
   for (const Verb& verb : AllVerbs()) {
-    EXPECT_FALSE(ExamplesOf(verb).empty()) << verb.name;
+    EXPECT_FALSE(Pairs(verb.examples).empty()) << verb.name;
+    if (verb.group.empty()) continue;
+    EXPECT_TRUE(FindPair(VerbGroups(), verb.group)) << verb.name;
   }
 }
 
