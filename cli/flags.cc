@@ -75,6 +75,11 @@ const Flag* FindShortFlag(char name) {
   return nullptr;
 }
 
+bool IsOption(std::string_view option) {
+  return std::ranges::find(AllFlags(), option, &Flag::option) !=
+         AllFlags().end();
+}
+
 bool Applies(const Flag& flag, const Verb& verb) {
   return HasVerb(flag.verbs, verb.name);
 }

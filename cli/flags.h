@@ -78,6 +78,9 @@ const Verb* FindVerb(std::string_view name);
 const Flag* FindFlag(std::string_view name);
 const Flag* FindShortFlag(char name);
 
+// Returns true if the table has an option of this name.
+bool IsOption(std::string_view option);
+
 bool Applies(const Flag& flag, const Verb& verb);
 // Returns true for --help and --version, which are also valid without a verb.
 bool IsGlobal(const Flag& flag);

@@ -62,32 +62,14 @@ std::string SizeText(double bytes) {
   return HumanBytes(static_cast<uint64_t>(std::min(bytes, kBytesMax)));
 }
 
-// The names of options in the library and in the command.
-constexpr std::pair<std::string_view, std::string_view> kOptionNames[] = {
-    {"host_count", "--hosts"},
-    {"host_mtbf_seconds", "--mtbf"},
-    {"lost_share", "--lost-share"},
-    {"hosts_per_domain", "--domain-hosts"},
-    {"domain_mtbf_seconds", "--domain-mtbf"},
-    {"state_bytes", "--state"},
-    {"step_seconds", "--step-time"},
-    {"blocking_seconds", "--blocking-time"},
-    {"local_bytes_per_second", "--local-rate"},
-    {"peer_bytes_per_second", "--peer-rate"},
-    {"shared_bytes_per_second", "--shared-rate"},
-    {"restart_seconds", "--recovery-time"},
-    {"simulated_seconds", "--duration"},
-    {"local_every", "--save-every"},
-    {"shared_every", "--shared-every"},
-    {"data_shards", "--data-shards"},
-    {"parity_shards", "--parity-shards"},
-};
-
-std::string WithOptionNames(std::string text) {
-  for (const auto& [name, option] : kOptionNames) {
-    for (size_t at = 0; (at = text.find(name, at)) != text.npos;
-         at += option.size()) {
-      text.replace(at, name.size(), option);
+// Returns `text` with the library's names of goodput's options as flags.
+std::string WithFlagNames(std::string text, const Verb& verb) {
+  for (const Flag& flag : AllFlags()) {
+    if (flag.group != "verb" || !Applies(flag, verb)) continue;
+    const std::string name = "--" + std::string(flag.name);
+    for (size_t at = 0; (at = text.find(flag.option, at)) != text.npos;
+         at += name.size()) {
+      text.replace(at, flag.option.size(), name);
     }
   }
   return text;
@@ -206,8 +188,8 @@ int RunGoodput(const GoodputArgs& args, Env& env) {
   }
   const auto plans = PlansOf(args, model);
   if (!plans.ok()) {
-    return FailUsage(env,
-                     WithOptionNames(std::string(plans.status().message())));
+    return FailUsage(
+        env, WithFlagNames(std::string(plans.status().message()), *args.verb));
   }
   if (args.json) {
     PrintPlansJson(*plans, env.out);

@@ -108,6 +108,7 @@ struct Words {
       Status status =
           InternalError("--" + std::string(flag.name) + ": no member takes it");
       const auto store = [&](std::string_view name, auto& member) {
+        assert(IsOption(name));
         if (name == flag.option) status = Store(flag, typed.value, &member);
       };
       args->Fields(store);
