@@ -2,20 +2,12 @@
 
 namespace holdfast::cli {
 
-OpenOptions OpenOptionsOf(const Args& args) {
-  OpenOptions options;
-  options.step = args.step;
-  options.item = args.item;
-  options.missing_chunks = args.missing_chunks;
-  options.verify = args.verify;
-  options.use_sidecar = args.use_sidecar;
-  return options;
+PatternKind PatternKindOf(const Args& args) {
+  return args.regex ? PatternKind::kRegex : PatternKind::kGlob;
 }
 
 RunOptions RunOptionsOf(const Args& args, const Env& env) {
-  RunOptions run;
-  run.threads = args.threads;
-  run.memory_bytes = args.ram_bytes_max;
+  RunOptions run = args.run;
   run.cancel = env.cancel;
   return run;
 }

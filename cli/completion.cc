@@ -1,18 +1,10 @@
 #include "cli/completion.h"
 
-#include <algorithm>
-
 #include "cli/flags.h"
 #include "cli/help.h"
 
 namespace holdfast::cli {
 namespace {
-
-std::string Words(std::string_view choices) {
-  std::string words(choices);
-  std::replace(words.begin(), words.end(), '|', ' ');
-  return words;
-}
 
 std::string VerbNames() {
   std::string names;
@@ -25,17 +17,17 @@ std::string VerbNames() {
 
 // Returns the words that may follow as an operand, or "" if it is a file.
 std::string OperandWords(const Verb& verb) {
-  if (verb.id == VerbId::kHelp) return VerbNames();
-  return Words(verb.choices);
+  if (verb.name == "help") return VerbNames();
+  return Joined(verb.choices, " ");
 }
 
-std::string FlagNames(VerbId verb) {
+std::string FlagNames(const Verb& verb) {
   std::string names;
   for (const Flag& flag : AllFlags()) {
     if (!Applies(flag, verb)) continue;
     if (!names.empty()) names += ' ';
     names += "--" + std::string(flag.name);
-    if (flag.short_name != 0) names += std::string(" -") + flag.short_name;
+    if (!flag.short_name.empty()) names += " -" + std::string(flag.short_name);
   }
   return names;
 }
@@ -56,10 +48,10 @@ std::string ShellQuoted(std::string_view text, std::string_view quote) {
 // Returns "  --sort) COMPREPLY=(...); return ;;".
 std::string BashValueCase(const Flag& flag) {
   std::string pattern = "--" + std::string(flag.name);
-  if (flag.short_name != 0) pattern += std::string("|-") + flag.short_name;
+  if (!flag.short_name.empty()) pattern += "|-" + std::string(flag.short_name);
   std::string action = "COMPREPLY=()";
-  if (flag.completion == Completion::kChoices) {
-    action = "COMPREPLY=($(compgen -W '" + Words(flag.choices) +
+  if (!flag.choices.empty()) {
+    action = "COMPREPLY=($(compgen -W '" + Joined(flag.choices, " ") +
              "' -- \"$current\"))";
   } else if (flag.name == "step") {
     action =
@@ -70,7 +62,7 @@ std::string BashValueCase(const Flag& flag) {
 }
 
 std::string BashVerbCase(const Verb& verb) {
-  return "    " + std::string(verb.name) + ") flags='" + FlagNames(verb.id) +
+  return "    " + std::string(verb.name) + ") flags='" + FlagNames(verb) +
          "' words='" + OperandWords(verb) + "' ;;\n";
 }
 
@@ -181,24 +173,24 @@ std::string ZshText(std::string_view text) {
   return escaped;
 }
 
-std::string ZshFlag(const Flag& flag) {
+std::string ZshFlag(const Flag& flag, const Verb& verb) {
   std::string value;
   if (flag.takes_value()) {
     value = ":" + std::string(flag.value_name) + ":";
-    if (flag.completion == Completion::kChoices) {
-      value += "(" + Words(flag.choices) + ")";
+    if (!flag.choices.empty()) {
+      value += "(" + Joined(flag.choices, " ") + ")";
     }
     if (flag.name == "step") value += "_holdfast_steps";
   }
-  const std::string tail = "[" + ZshText(flag.help) + "]" + value;
+  const std::string tail = "[" + ZshText(HelpOf(flag, verb)) + "]" + value;
   const std::string equals = flag.takes_value() ? "=" : "";
   std::string line =
       "        " +
       ShellQuoted("--" + std::string(flag.name) + equals + tail, "'\\''") +
       " \\\n";
-  if (flag.short_name != 0) {
+  if (!flag.short_name.empty()) {
     line += "        " +
-            ShellQuoted(std::string("-") + flag.short_name + tail, "'\\''") +
+            ShellQuoted("-" + std::string(flag.short_name) + tail, "'\\''") +
             " \\\n";
   }
   return line;
@@ -208,7 +200,7 @@ std::string ZshVerb(const Verb& verb) {
   std::string text =
       "    " + std::string(verb.name) + ")\n" + "      _arguments -s \\\n";
   for (const Flag& flag : AllFlags()) {
-    if (Applies(flag, verb.id)) text += ZshFlag(flag);
+    if (Applies(flag, verb)) text += ZshFlag(flag, verb);
   }
   const std::string words = OperandWords(verb);
   std::string operands = "'*:file:_files'";
@@ -267,13 +259,13 @@ std::string ZshScript() {
 std::string FishFlag(const Flag& flag, const Verb& verb) {
   std::string line = "complete -c holdfast -n '__fish_seen_subcommand_from " +
                      std::string(verb.name) + "' -l " + std::string(flag.name);
-  if (flag.short_name != 0) line += std::string(" -s ") + flag.short_name;
+  if (!flag.short_name.empty()) line += " -s " + std::string(flag.short_name);
   if (flag.takes_value()) line += " -x";
-  if (flag.completion == Completion::kChoices) {
-    line += " -a '" + Words(flag.choices) + "'";
+  if (!flag.choices.empty()) {
+    line += " -a '" + Joined(flag.choices, " ") + "'";
   }
   if (flag.name == "step") line += " -a '(__holdfast_first_words steps)'";
-  return line + " -d " + ShellQuoted(flag.help, "\\'") + "\n";
+  return line + " -d " + ShellQuoted(HelpOf(flag, verb), "\\'") + "\n";
 }
 
 std::string FishVerb(const Verb& verb) {
@@ -290,7 +282,7 @@ std::string FishVerb(const Verb& verb) {
             "' -a '(__holdfast_first_words ls)'\n";
   }
   for (const Flag& flag : AllFlags()) {
-    if (Applies(flag, verb.id)) text += FishFlag(flag, verb);
+    if (Applies(flag, verb)) text += FishFlag(flag, verb);
   }
   return text;
 }

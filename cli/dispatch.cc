@@ -20,124 +20,110 @@ constexpr std::string_view kHelpHint = "holdfast --help lists the verbs";
 std::string HintFor(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const Verb* verb = FindVerb(word);
-    if (verb == nullptr) continue;
-    return "holdfast " + std::string(verb->name) + " " +
-           std::string(verb->operands) + "; holdfast help " +
-           std::string(verb->name) + " lists its options";
+    if (verb != nullptr) return UsageHint(*verb);
   }
   return std::string(kHelpHint);
 }
 
-int RunHelp(const Args& args, Env& env) {
-  if (args.operands.empty()) {
+int RunHelp(const Words& words, Env& env) {
+  if (words.operands.empty()) {
     env.out << GeneralHelp();
     return kExitFine;
   }
-  const Verb* verb = FindVerb(args.operands[0]);
-  if (verb == nullptr) {
-    return FailUsage(env, "no help for '" + args.operands[0] + "'", kHelpHint);
+  const std::string& name = words.operands[0];
+  const Verb* verb = FindVerb(name);
+  const std::string text = verb != nullptr ? VerbHelp(*verb) : GroupHelp(name);
+  if (text.empty()) {
+    return FailUsage(env, "no help for '" + name + "'", kHelpHint);
   }
-  env.out << VerbHelp(*verb);
+  env.out << text;
   return kExitFine;
 }
 
-int RunCompletion(const Args& args, Env& env) {
-  const auto script = CompletionScript(args.operands[0]);
+int RunCompletion(const Words& words, Env& env) {
+  const auto script = CompletionScript(words.operands[0]);
   if (!script.ok()) return Fail(env, script.status());
   env.out << *script;
   return kExitFine;
 }
 
-int RunMan(Env& env) {
+int RunMan(const Words&, Env& env) {
   env.out << ManPage();
   return kExitFine;
 }
 
-int RunVerb(const Args& args, Env& env) {
-  switch (*args.verb) {
-    case VerbId::kLs:
-      return RunLs(args, env);
-    case VerbId::kTree:
-      return RunTree(args, env);
-    case VerbId::kInfo:
-      return RunInfo(args, env);
-    case VerbId::kCat:
-      return RunCat(args, env);
-    case VerbId::kDigest:
-      return RunDigest(args, env);
-    case VerbId::kVerify:
-      return RunVerify(args, env);
-    case VerbId::kSteps:
-      return RunSteps(args, env);
-    case VerbId::kLog:
-      return RunLog(args, env);
-    case VerbId::kBisect:
-      return RunBisect(args, env);
-    case VerbId::kPrune:
-      return RunPrune(args, env);
-    case VerbId::kDu:
-      return RunDu(args, env);
-    case VerbId::kPlan:
-      return RunPlan(args, env);
-    case VerbId::kConvert:
-      return RunConvert(args, env);
-    case VerbId::kReshard:
-      return RunReshard(args, env);
-    case VerbId::kDiff:
-      return RunDiff(args, env);
-    case VerbId::kStats:
-      return RunStats(args, env);
-    case VerbId::kServe:
-      return RunServe(args, env);
-    case VerbId::kReport:
-      return RunReport(args, env);
-    case VerbId::kTop:
-      return RunTop(args, env);
-    case VerbId::kMerge:
-      return RunMerge(args, env);
-    case VerbId::kRescue:
-      return RunRescue(args, env);
-    case VerbId::kCp:
-      return RunCp(args, env);
-    case VerbId::kView:
-      return RunView(args, env);
-    case VerbId::kMaterialize:
-      return RunMaterialize(args, env);
-    case VerbId::kRecipes:
-      return RunRecipes(args, env);
-    case VerbId::kDoctor:
-      return RunDoctor(args, env);
-    case VerbId::kWatch:
-      return RunWatch(args, env);
-    case VerbId::kProveCrash:
-      return RunProveCrash(args, env);
-    case VerbId::kGoodput:
-      return RunGoodput(args, env);
-    case VerbId::kHelp:
-      return RunHelp(args, env);
-    case VerbId::kCompletion:
-      return RunCompletion(args, env);
-    case VerbId::kMan:
-      return RunMan(env);
-  }
-  return kExitUsage;
+template <int (*run)(const Args& args, Env& env)>
+int OnArgs(const Words& words, Env& env) {
+  return RunFilled<Args>(words, env, run);
 }
 
-int RunParsed(const Args& args, Env& env) {
-  if (args.version) {
+struct VerbRun {
+  std::string_view verb;
+  int (*run)(const Words& words, Env& env);
+};
+
+constexpr VerbRun kRuns[] = {
+    {"ls", RunLs},
+    {"tree", RunTree},
+    {"info", OnArgs<RunInfo>},
+    {"cat", RunCat},
+    {"digest", OnArgs<RunDigest>},
+    {"verify", RunVerify},
+    {"steps", OnArgs<RunSteps>},
+    {"log", RunLog},
+    {"bisect", RunBisect},
+    {"prune", RunPrune},
+    {"du", OnArgs<RunDu>},
+    {"plan", RunPlan},
+    {"convert", RunConvert},
+    {"reshard", RunReshard},
+    {"diff", RunDiff},
+    {"stats", RunStats},
+    {"report", RunReport},
+    {"serve", RunServe},
+    {"top", RunTop},
+    {"merge", RunMerge},
+    {"rescue", RunRescue},
+    {"cp", RunCp},
+    {"view", RunView},
+    {"materialize", RunMaterialize},
+    {"recipes", OnArgs<RunRecipes>},
+    {"doctor", RunDoctor},
+    {"watch", RunWatch},
+    {"prove-crash", RunProveCrash},
+    {"goodput", RunGoodput},
+    {"help", RunHelp},
+    {"completion", RunCompletion},
+    {"man", RunMan},
+};
+
+int RunVerb(const Words& words, Env& env) {
+  for (const auto& [verb, run] : kRuns) {
+    if (words.verb->name == verb) return run(words, env);
+  }
+  return Fail(env, InternalError("a verb that nothing runs"));
+}
+
+// Returns true if an operand is a URL.
+bool NamesStore(const Words& words) {
+  return std::ranges::any_of(words.operands, [](const std::string& operand) {
+    return operand.find("://") != std::string::npos;
+  });
+}
+
+int RunParsed(const Words& words, Env& env) {
+  if (words.Has("version")) {
     env.out << "holdfast " << Version();
     if (!Commit().empty()) env.out << " (commit " << Commit() << ")";
     env.out << '\n';
     return kExitFine;
   }
-  if (args.help) {
-    env.out << (args.verb ? VerbHelp(VerbOf(*args.verb)) : GeneralHelp());
+  if (words.Has("help")) {
+    env.out << (words.verb != nullptr ? VerbHelp(*words.verb, NamesStore(words))
+                                      : GeneralHelp());
     return kExitFine;
   }
-  const Status set = SetRemoteSettings(args.remote);
-  if (!set.ok()) return Fail(env, set);
-  if (!args.trace.empty()) SetTraceFile(args.trace);
-  const int code = RunVerb(args, env);
+  const int code = RunVerb(words, env);
   FlushTrace();
   return code;
 }
@@ -145,14 +131,18 @@ int RunParsed(const Args& args, Env& env) {
 }  // namespace
 
 int RunCommand(const std::vector<std::string>& words, Env& env) {
-  const auto args = ParseArgs(words);
-  if (!args.ok()) {
+  if (words.empty()) {
+    env.err << Overview();
+    return kExitUsage;
+  }
+  const auto parsed = ParseWords(words);
+  if (!parsed.ok()) {
     env.json_errors =
         std::find(words.begin(), words.end(), "--json") != words.end();
-    return Fail(env, args.status(), HintFor(words));
+    return Fail(env, parsed.status(), HintFor(words));
   }
-  env.json_errors = args->json;
-  const int code = RunParsed(*args, env);
+  env.json_errors = parsed->Has("json");
+  const int code = RunParsed(*parsed, env);
   env.out.flush();
   if (env.cancelled()) return kExitInterrupted;
   if (!env.out) {

@@ -1,66 +1,87 @@
-// The tables of flags and verbs. Parsing, --help, the man page and the shell
-// completions use nothing else.
+// The tables of flags and verbs: constants that cmake/options.cmake makes of
+// tools/options.json. Parsing, --help, the man page and the shell completions
+// use nothing else. Members are texts as they are in that table ("ON" and "OFF"
+// for true and false, "" for what is absent); lists are lines.
 //
 // Thread-safety: constant tables, pure functions.
 // Ownership: all text is static.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
-
-#include "cli/args.h"
-#include "holdfast/status.h"
+#include <vector>
 
 namespace holdfast::cli {
 
-// The kind of values that a shell should suggest.
-enum class Completion : uint8_t { kNothing, kFile, kChoices };
-
+// An option as the command takes it.
 struct Flag {
-  std::string_view name;           // without "--"
-  char short_name;                 // 0: none
-  std::string_view value_name;     // empty: a switch
-  std::string_view help;           // one sentence, no final period
-  uint32_t verbs;                  // bit 1 << VerbId
-  std::string_view default_value;  // as shown; empty: nothing to show
-  Completion completion;
-  std::string_view choices;  // "auto|always|never" for kChoices
-  // Stores the value, or returns InvalidArgument that says what is expected.
-  Status (*apply)(std::string_view value, Args* args);
+  std::string_view option;      // the table's name: "memory_bytes"
+  std::string_view name;        // as typed, without "--": "ram"
+  std::string_view short_name;  // one letter, or empty
+  std::string_view value_name;  // empty: a switch
+  std::string_view type;        // "bool", "int", "bytes", "choice", "text", ...
+  std::string_view default_value;
+  std::string_view default_shown;  // empty: nothing to show
+  std::string_view min, max;       // of numbers
+  std::string_view choices;
+  std::string_view contains;      // what each value must contain
+  std::string_view want;          // what errors ask for; empty: by type
+  std::string_view may_be_empty;  // of texts
+  std::string_view group;
+  std::string_view help;          // one sentence, no final period
+  std::string_view help_by_verb;  // verbs, each with its own sentence
+  std::string_view verbs;         // and sets of verbs
 
   bool takes_value() const { return !value_name.empty(); }
 };
 
-struct Example {
-  std::string_view command;
-  std::string_view meaning;
+struct Verb {
+  std::string_view name;
+  std::string_view group;          // empty: for packagers and shells
+  std::string_view operands;       // "PATH [PATTERN...]"
+  std::string_view operand_count;  // least and most; "": any number
+  std::string_view choices;        // of the operand
+  std::string_view summary;        // one line, no final period
+  std::string_view description;    // a few sentences
+  std::string_view examples;       // commands, each with its meaning
 };
 
-struct Verb {
-  VerbId id;
+struct VerbSet {
   std::string_view name;
-  std::string_view operands;  // "PATH [PATTERN...]"
-  size_t operand_count_min;
-  size_t operand_count_max;
-  std::string_view summary;      // one line, no final period
-  std::string_view description;  // a few sentences
-  std::span<const Example> examples;
-  Completion completion;  // of the operands
-  std::string_view choices;
-  bool hidden;  // documented, but not listed among the verbs of --help
+  std::string_view verbs;  // and other sets
 };
 
 std::span<const Flag> AllFlags();
 std::span<const Verb> AllVerbs();
+std::span<const VerbSet> AllVerbSets();
+// Return the groups, each with its title. Options of groups without one are a
+// verb's own.
+std::string_view OptionGroups();
+std::string_view VerbGroups();
 
-const Verb& VerbOf(VerbId id);
+// Returns the elements of a member that is a list.
+std::vector<std::string_view> Lines(std::string_view list);
+
+// Two lines of a list: a command and its meaning, a group and its title.
+struct LinePair {
+  std::string_view first;
+  std::string_view second;
+};
+std::vector<LinePair> Pairs(std::string_view list);
+// Returns the second line of the pair with this first one, or null.
+std::optional<std::string_view> FindPair(std::string_view list,
+                                         std::string_view first);
+
 // Returns null if no verb has this name.
 const Verb* FindVerb(std::string_view name);
 const Flag* FindFlag(std::string_view name);
 const Flag* FindShortFlag(char name);
 
-bool Applies(const Flag& flag, VerbId verb);
+// Returns true if the table has an option of this name.
+bool IsOption(std::string_view option);
+
+bool Applies(const Flag& flag, const Verb& verb);
 // Returns true for --help and --version, which are also valid without a verb.
 bool IsGlobal(const Flag& flag);
 

@@ -1,6 +1,7 @@
 #include "cli/help.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "holdfast/version.h"
@@ -9,6 +10,7 @@ namespace holdfast::cli {
 namespace {
 
 constexpr size_t kHelpLineWidth = 78;
+constexpr std::string_view kStores = "stores";  // the group
 
 constexpr std::string_view kAbout =
     "Looks into training checkpoints: Orbax (old and new layouts), bare OCDBT "
@@ -50,16 +52,32 @@ std::string Entry(const std::string& term, std::string_view meaning,
   return line + Fold(meaning, column, column);
 }
 
-std::string FlagEntries(const std::vector<const Flag*>& flags) {
+// Returns an entry for each flag, with the sentences for `verb`, or for all
+// verbs if that is null.
+std::string FlagEntries(const std::vector<const Flag*>& flags,
+                        const Verb* verb) {
   size_t column = 0;
   for (const Flag* flag : flags) {
     column = std::max(column, FlagSpelling(*flag).size() + 4);
   }
   std::string text;
   for (const Flag* flag : flags) {
-    text += Entry(FlagSpelling(*flag), FlagHelp(*flag), column);
+    const std::string_view sentence =
+        verb != nullptr ? HelpOf(*flag, *verb) : flag->help;
+    text += Entry(FlagSpelling(*flag), FlagHelp(*flag, sentence), column);
   }
   return text;
+}
+
+// Returns "Object stores: --endpoint, ... (holdfast help stores)".
+std::string FlagNamesLine(const std::string& title,
+                          const std::vector<const Flag*>& flags) {
+  std::string names;
+  for (const Flag* flag : flags) {
+    names += (names.empty() ? "--" : ", --") + std::string(flag->name);
+  }
+  names += " (holdfast help " + std::string(kStores) + ")";
+  return title + ":\n  " + Fold(names, 2, 2);
 }
 
 std::string ExitCodes() {
@@ -70,11 +88,20 @@ std::string ExitCodes() {
   return text;
 }
 
-std::string VerbEntries(bool hidden) {
-  std::string text;
+// Returns the entries of a group's verbs below its title.
+std::string VerbEntries(std::string_view group, std::string_view title) {
+  std::string text = std::string(title) + ":\n";
   for (const Verb& verb : AllVerbs()) {
-    if (verb.hidden != hidden) continue;
+    if (verb.group != group) continue;
     text += Entry(std::string(verb.name), verb.summary, 15);
+  }
+  return text;
+}
+
+std::string VerbsByGroup() {
+  std::string text;
+  for (const LinePair& group : Pairs(VerbGroups())) {
+    text += VerbEntries(group.first, group.second);
   }
   return text;
 }
@@ -107,20 +134,29 @@ std::string Roff(std::string_view text) {
   return escaped.starts_with('.') ? "\\&" + escaped : escaped;
 }
 
+// Returns the sentences for all verbs.
+std::string AllHelp(const Flag& flag) {
+  std::string text(flag.help);
+  for (const LinePair& own : Pairs(flag.help_by_verb)) {
+    text += "; " + std::string(own.first) + ": " + std::string(own.second);
+  }
+  return text;
+}
+
 std::string RoffFlag(const Flag& flag) {
   std::string text = ".TP\n";
-  if (flag.short_name != 0) {
-    text += std::string("\\fB\\-") + flag.short_name + "\\fR, ";
+  if (!flag.short_name.empty()) {
+    text += "\\fB\\-" + std::string(flag.short_name) + "\\fR, ";
   }
   text += "\\fB" + Roff("--" + std::string(flag.name)) + "\\fR";
   if (flag.takes_value()) {
     text += " \\fI" + std::string(flag.value_name) + "\\fR";
   }
-  text += "\n" + Roff(FlagHelp(flag)) + ".";
+  text += "\n" + Roff(FlagHelp(flag, AllHelp(flag))) + ".";
   if (IsGlobal(flag)) return text + "\n";
   text += "\nOf:";
   for (const Verb& verb : AllVerbs()) {
-    if (Applies(flag, verb.id)) text += " " + std::string(verb.name);
+    if (Applies(flag, verb)) text += " " + std::string(verb.name);
   }
   return text + ".\n";
 }
@@ -128,9 +164,8 @@ std::string RoffFlag(const Flag& flag) {
 std::string RoffVerb(const Verb& verb) {
   std::string text =
       ".SS \"" + Roff(Synopsis(verb)) + "\"\n" + Roff(verb.description) + "\n";
-  for (const Example& example : verb.examples) {
-    text += ".TP\n\\fB" + Roff(example.command) + "\\fR\n" +
-            Roff(example.meaning) + "\n";
+  for (const auto& [command, meaning] : Pairs(verb.examples)) {
+    text += ".TP\n\\fB" + Roff(command) + "\\fR\n" + Roff(meaning) + "\n";
   }
   return text;
 }
@@ -139,38 +174,45 @@ std::string RoffVerb(const Verb& verb) {
 
 std::string FlagSpelling(const Flag& flag) {
   std::string text = "    ";
-  if (flag.short_name != 0) text = std::string("-") + flag.short_name + ", ";
+  if (!flag.short_name.empty()) {
+    text = "-" + std::string(flag.short_name) + ", ";
+  }
   text += "--" + std::string(flag.name);
   if (flag.takes_value()) text += " " + std::string(flag.value_name);
   return text;
 }
 
-namespace {
-
-// Returns "a|b", or "a, b" if the choices are so long that they must be folded.
-std::string ChoicesText(std::string_view choices) {
-  constexpr size_t kOneWordMax = 40;
-  if (choices.size() <= kOneWordMax) return std::string(choices);
+std::string Joined(std::string_view list, std::string_view separator) {
   std::string text;
-  for (const char c : choices) {
-    if (c == '|') {
-      text += ", ";
-    } else {
-      text += c;
-    }
+  for (const std::string_view word : Lines(list)) {
+    if (!text.empty()) text += separator;
+    text += word;
   }
   return text;
 }
 
-}  // namespace
+std::string_view HelpOf(const Flag& flag, const Verb& verb) {
+  return FindPair(flag.help_by_verb, verb.name).value_or(flag.help);
+}
 
-std::string FlagHelp(const Flag& flag) {
-  std::string text(flag.help);
-  if (!flag.choices.empty()) text += " (" + ChoicesText(flag.choices) + ")";
-  if (!flag.default_value.empty()) {
-    text += " [default: " + std::string(flag.default_value) + "]";
+std::string FlagHelp(const Flag& flag, std::string_view sentence) {
+  std::string text(sentence);
+  // Choices with bars are not folded.
+  constexpr size_t kOneWordMax = 40;
+  const bool is_short = flag.choices.size() <= kOneWordMax;
+  if (!flag.choices.empty()) {
+    text += " (" + Joined(flag.choices, is_short ? "|" : ", ") + ")";
+  }
+  if (!flag.default_shown.empty()) {
+    text += " [default: " + std::string(flag.default_shown) + "]";
   }
   return text;
+}
+
+std::string Overview() {
+  return "Usage: holdfast VERB [OPTION...] PATH...\n" + VerbsByGroup() +
+         "holdfast help VERB says more about a verb, and holdfast --help about "
+         "all.\n";
 }
 
 std::string GeneralHelp() {
@@ -179,27 +221,55 @@ std::string GeneralHelp() {
     if (IsGlobal(flag)) global.push_back(&flag);
   }
   return "holdfast " HOLDFAST_VERSION "\n" + Fold(kAbout, 0, 0) +
-         "\nUsage: holdfast VERB [OPTION...] PATH...\n\nVerbs:\n" +
-         VerbEntries(false) + "\nFor packagers and shells:\n" +
-         VerbEntries(true) + "\nOptions:\n" + FlagEntries(global) +
-         "\nExit codes:\n" + ExitCodes() +
+         "\nUsage: holdfast VERB [OPTION...] PATH...\n\n" + VerbsByGroup() +
+         VerbEntries("", "Help, and for shells") + "\nOptions:\n" +
+         FlagEntries(global, nullptr) + "\nExit codes:\n" + ExitCodes() +
          "\nholdfast help VERB says more about a verb.\n";
 }
 
-std::string VerbHelp(const Verb& verb) {
-  std::vector<const Flag*> flags;
+std::string VerbHelp(const Verb& verb, bool with_stores) {
+  std::map<std::string_view, std::vector<const Flag*>> by_title;
   for (const Flag& flag : AllFlags()) {
-    if (Applies(flag, verb.id)) flags.push_back(&flag);
+    if (!Applies(flag, verb)) continue;
+    by_title[*FindPair(OptionGroups(), flag.group)].push_back(&flag);
   }
   std::string text = std::string(verb.summary) +
                      ".\n\nUsage: " + Synopsis(verb) + "\n\n" +
-                     Fold(verb.description, 0, 0) + "\nOptions:\n" +
-                     FlagEntries(flags) + "\nExamples:\n";
-  for (const Example& example : verb.examples) {
-    text += "  " + std::string(example.command) + "\n      " +
-            Fold(example.meaning, 6, 6);
+                     Fold(verb.description, 0, 0);
+  const auto own = by_title.find("");
+  if (own != by_title.end()) {
+    text += "\nOptions:\n" + FlagEntries(own->second, &verb);
+  }
+  for (const LinePair& group : Pairs(OptionGroups())) {
+    const auto shared = by_title.find(group.second);
+    if (group.second.empty() || shared == by_title.end()) continue;
+    const std::string title(group.second);
+    const bool is_named_only = group.first == kStores && !with_stores;
+    text += "\n" + (is_named_only
+                        ? FlagNamesLine(title, shared->second)
+                        : title + ":\n" + FlagEntries(shared->second, &verb));
+  }
+  text += "\nExamples:\n";
+  for (const auto& [command, meaning] : Pairs(verb.examples)) {
+    text += "  " + std::string(command) + "\n      " + Fold(meaning, 6, 6);
   }
   return text;
+}
+
+std::string GroupHelp(std::string_view group) {
+  const auto title = FindPair(OptionGroups(), group);
+  if (!title || title->empty()) return "";
+  std::vector<const Flag*> flags;
+  for (const Flag& flag : AllFlags()) {
+    if (flag.group == group) flags.push_back(&flag);
+  }
+  return std::string(*title) + ":\n" + FlagEntries(flags, nullptr);
+}
+
+std::string UsageHint(const Verb& verb) {
+  const std::string name(verb.name);
+  return "holdfast " + name + " " + std::string(verb.operands) +
+         "; holdfast help " + name + " lists its options";
 }
 
 std::string ManPage() {

@@ -6,6 +6,7 @@
 
 #include "cli/failures.h"
 #include "cli/select.h"
+#include "cli/units.h"
 #include "holdfast/checkpoint.h"
 
 namespace holdfast::cli {
@@ -22,27 +23,45 @@ Result<std::string> ReadText(const std::string& flag, const std::string& name) {
 
 }  // namespace
 
-Result<std::optional<Recipe>> RecipeOf(const Args& args) {
-  if (args.recipe.empty()) {
+Status Store(const Flag& flag, std::string_view value, MapWords* words) {
+  if (value.find('=') == std::string_view::npos) {
+    if (value.empty() || !words->recipe.empty()) return BadValue(flag, value);
+    words->recipe = value;
+    return Status();
+  }
+  return Store(flag, value, &words->renames);
+}
+
+Status CheckNoRecipe(const MappingArgs& args) {
+  if (args.renames.recipe.empty()) return Status();
+  return InvalidArgumentError(
+      "--map: got " + Quoted(args.renames.recipe) + ", want PATTERN=NEW: " +
+      std::string(args.verb->name) + " takes no recipe");
+}
+
+Result<std::optional<Recipe>> RecipeOf(const MappingArgs& args) {
+  const std::string& name = args.renames.recipe;
+  if (name.empty()) {
     if (!args.recipe_options.reverse && args.recipe_options.sizes.empty()) {
       return std::optional<Recipe>();
     }
     return InvalidArgumentError(
         "--reverse and --set are about a recipe (--map)");
   }
-  auto shipped = Recipe::Named(args.recipe);
+  auto shipped = Recipe::Named(name);
   if (shipped.ok()) return std::optional<Recipe>(*std::move(shipped));
-  const auto text = ReadText("--map", args.recipe);
+  const auto text = ReadText("--map", name);
   if (!text.ok()) {
     return shipped.status().WithContext("--map: there is no such file, and");
   }
   auto parsed = Recipe::Parse(*text);
-  if (!parsed.ok()) return parsed.status().WithContext(args.recipe);
+  if (!parsed.ok()) return parsed.status().WithContext(name);
   return std::optional<Recipe>(*std::move(parsed));
 }
 
-Result<LeafMap> MapRules(const Args& args) {
+Result<LeafMap> MapRules(const MappingArgs& args) {
   LeafMap map = args.map;
+  map.renames = args.renames.renames;
   for (const std::string& name : args.map_files) {
     const auto text = ReadText("--map-file", name);
     if (!text.ok()) return text.status();
@@ -57,7 +76,7 @@ Result<std::vector<std::string>> SelectedNames(const Args& args) {
   const auto patterns = std::span(args.operands).subspan(2);
   std::vector<std::string> names;
   if (patterns.empty()) return names;
-  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  const auto opened = Open(args.operands[0], args.open);
   if (!opened.ok()) return opened.status();
   const std::vector<LeafInfo>& leaves = (*opened)->leaves();
   const auto selected = SelectLeaves(leaves, patterns);
@@ -66,19 +85,12 @@ Result<std::vector<std::string>> SelectedNames(const Args& args) {
   return names;
 }
 
-ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
-  ConvertOptions options;
+ConvertOptions TargetOptionsOf(const TargetArgs& args, const Env& env) {
+  ConvertOptions options = args.target;
   options.run = RunOptionsOf(args, env);
-  options.format = args.format;
-  options.zarr_format = args.zarr_format;
-  options.use_ocdbt = args.use_ocdbt;
-  options.compression = args.compression;
-  options.chunk_bytes = args.chunk_bytes;
-  if (args.is_also_safetensors)
-    options.also = AlsoSafetensors(args.shard_bytes);
-  options.overwrite = args.overwrite;
-  options.check = args.check;
-  options.shard_bytes_max = args.shard_bytes;
+  if (!args.also.empty()) {
+    options.also = AlsoSafetensors(options.shard_bytes_max);
+  }
   options.recipe_options = args.recipe_options;
   return options;
 }

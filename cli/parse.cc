@@ -1,6 +1,7 @@
 #include "cli/parse.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cli/flags.h"
 #include "cli/units.h"
@@ -8,15 +9,17 @@
 namespace holdfast::cli {
 namespace {
 
+constexpr int64_t kCountMax = std::numeric_limits<int64_t>::max();
+
 std::string DidYouMean(std::string_view prefix, std::string_view nearest) {
   if (nearest.empty()) return "";
   return " (did you mean " + std::string(prefix) + std::string(nearest) + "?)";
 }
 
-Status UnknownFlag(std::string_view name, const std::optional<VerbId>& verb) {
+Status UnknownFlag(std::string_view name, const Verb* verb) {
   std::vector<std::string_view> names;
   for (const Flag& flag : AllFlags()) {
-    if (!verb || Applies(flag, *verb)) names.push_back(flag.name);
+    if (verb == nullptr || Applies(flag, *verb)) names.push_back(flag.name);
   }
   return InvalidArgumentError("unknown option " +
                               Quoted("--" + std::string(name)) +
@@ -39,14 +42,14 @@ class Parser {
  public:
   explicit Parser(const std::vector<std::string>& words) : words_(words) {}
 
-  Result<Args> Run() {
+  Result<Words> Run() {
     while (next_ < words_.size()) {
       const Status status = TakeWord(words_[next_++]);
       if (!status.ok()) return status;
     }
     const Status status = CheckVerb();
     if (!status.ok()) return status;
-    return args_;
+    return parsed_;
   }
 
  private:
@@ -63,27 +66,25 @@ class Parser {
   }
 
   Status TakeOperand(std::string_view word) {
-    if (args_.verb) {
-      args_.operands.emplace_back(word);
+    if (parsed_.verb != nullptr) {
+      parsed_.operands.emplace_back(word);
       return Status();
     }
-    const Verb* verb = FindVerb(word);
-    if (verb == nullptr) return UnknownVerb(word);
-    args_.verb = verb->id;
-    return Status();
+    parsed_.verb = FindVerb(word);
+    return parsed_.verb == nullptr ? UnknownVerb(word) : Status();
   }
 
   Status TakeLong(std::string_view word) {
     const size_t equals = word.find('=');
     const std::string_view name = word.substr(0, equals);
     const Flag* flag = FindFlag(name);
-    if (flag == nullptr) return UnknownFlag(name, args_.verb);
+    if (flag == nullptr) return UnknownFlag(name, parsed_.verb);
     if (equals == std::string_view::npos) return TakeValue(*flag);
     if (!flag->takes_value()) {
       return InvalidArgumentError("--" + std::string(name) +
                                   " does not take a value");
     }
-    return Apply(*flag, word.substr(equals + 1));
+    return Take(*flag, word.substr(equals + 1));
   }
 
   // Parses the letters after one dash: several switches may share it, and a
@@ -97,7 +98,7 @@ class Parser {
       }
       letters.remove_prefix(1);
       if (flag->takes_value() && !letters.empty()) {
-        return Apply(*flag, letters);
+        return Take(*flag, letters);
       }
       const Status status = TakeValue(*flag);
       if (!status.ok()) return status;
@@ -105,49 +106,48 @@ class Parser {
     return Status();
   }
 
-  // Sets the flag. If it takes a value, the next word is the value.
+  // Takes the flag. If it has a value, that is the next word.
   Status TakeValue(const Flag& flag) {
-    if (!flag.takes_value()) return Apply(flag, "");
+    if (!flag.takes_value()) return Take(flag, "");
     if (next_ == words_.size()) {
       return InvalidArgumentError("--" + std::string(flag.name) +
                                   " needs a value (" +
                                   std::string(flag.value_name) + ")");
     }
-    return Apply(flag, words_[next_++]);
+    return Take(flag, words_[next_++]);
   }
 
-  Status Apply(const Flag& flag, std::string_view value) {
-    used_.push_back(&flag);
-    const Status status = flag.apply(value, &args_);
-    const std::string name = "--" + std::string(flag.name);
-    const bool is_named =
-        status.ok() || status.message().find(name) != std::string_view::npos;
-    return is_named ? status : status.WithContext(name);
+  Status Take(const Flag& flag, std::string_view value) {
+    parsed_.options.push_back({&flag, std::string(value)});
+    return Status();
   }
 
   Status CheckVerb() const {
-    if (args_.help || args_.version) return Status();
-    if (!args_.verb) return InvalidArgumentError("no verb given");
-    const Verb& verb = VerbOf(*args_.verb);
-    for (const Flag* flag : used_) {
-      if (Applies(*flag, verb.id)) continue;
-      return InvalidArgumentError("--" + std::string(flag->name) +
+    if (parsed_.Has("help") || parsed_.Has("version")) return Status();
+    if (parsed_.verb == nullptr) return InvalidArgumentError("no verb given");
+    const Verb& verb = *parsed_.verb;
+    for (const Typed& typed : parsed_.options) {
+      if (Applies(*typed.flag, verb)) continue;
+      return InvalidArgumentError("--" + std::string(typed.flag->name) +
                                   " is not an option of " + Quoted(verb.name));
     }
-    if (!args_.recipe.empty() && !Applies(*FindFlag("reverse"), verb.id)) {
-      return InvalidArgumentError(
-          "--map: got " + Quoted(args_.recipe) +
-          ", want PATTERN=NEW: " + std::string(verb.name) + " takes no recipe");
-    }
-    if (args_.operands.size() < verb.operand_count_min) {
+    return CheckOperands(verb);
+  }
+
+  Status CheckOperands(const Verb& verb) const {
+    const std::vector<std::string>& operands = parsed_.operands;
+    const std::vector<std::string_view> bounds = Lines(verb.operand_count);
+    const auto least = ParseInt(bounds[0], 0, kCountMax);
+    const auto most = ParseInt(bounds[1], 0, kCountMax).value_or(kCountMax);
+    const auto count = static_cast<int64_t>(operands.size());
+    if (count < *least) {
       return InvalidArgumentError("missing operand: want holdfast " +
                                   std::string(verb.name) + " " +
                                   std::string(verb.operands));
     }
-    if (args_.operands.size() > verb.operand_count_max) {
-      return InvalidArgumentError(
-          "unexpected operand " +
-          Quoted(args_.operands[verb.operand_count_max]));
+    if (count > most) {
+      return InvalidArgumentError("unexpected operand " +
+                                  Quoted(operands[static_cast<size_t>(most)]));
     }
     return Status();
   }
@@ -155,13 +155,12 @@ class Parser {
   const std::vector<std::string>& words_;
   size_t next_ = 0;
   bool only_operands_ = false;
-  std::vector<const Flag*> used_;
-  Args args_;
+  Words parsed_;
 };
 
 }  // namespace
 
-Result<Args> ParseArgs(const std::vector<std::string>& words) {
+Result<Words> ParseWords(const std::vector<std::string>& words) {
   return Parser(words).Run();
 }
 

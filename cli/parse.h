@@ -1,4 +1,4 @@
-// Parses command line words into Args, GNU style: --flag=value, --flag value,
+// Sorts the words of a command line, GNU style: --flag=value, --flag value,
 // -x value, -xvalue, bundled switches, and `--` before operands that begin with
 // a dash. Flags may appear anywhere.
 //
@@ -11,14 +11,15 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/args.h"
+#include "cli/words.h"
 #include "holdfast/status.h"
 
 namespace holdfast::cli {
 
-// Parses `words`, which do not include the program's own name. Checks the
-// number of operands unless --help or --version was given.
-Result<Args> ParseArgs(const std::vector<std::string>& words);
+// Sorts `words`, which do not include the program's own name. Checks the
+// number of operands unless --help or --version was given; values are checked
+// by Words::Fill.
+Result<Words> ParseWords(const std::vector<std::string>& words);
 
 // Returns the number of insertions, deletions, substitutions and swaps of
 // neighbors that separate two words.

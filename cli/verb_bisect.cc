@@ -9,6 +9,21 @@
 namespace holdfast::cli {
 namespace {
 
+struct BisectArgs : Args {
+  BisectOptions bisect;
+  std::string bad_if;
+  std::string run_command;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("good", bisect.good);
+    fn("bad", bisect.bad);
+    fn("bad_if", bad_if);
+    fn("run_command", run_command);
+  }
+};
+
 std::string CountReadText(uint64_t leaf_count, uint64_t bytes) {
   return Counted(leaf_count, "tensor", "tensors") + " (" + HumanBytes(bytes) +
          ")";
@@ -24,7 +39,8 @@ void PrintProbe(const BisectProbe& probe, Env& env) {
   env.out << '\n' << std::flush;
 }
 
-void PrintFoundText(const BisectResult& found, const Args& args, Env& env) {
+void PrintFoundText(const BisectResult& found, const BisectArgs& args,
+                    Env& env) {
   if (found.first_bad) {
     env.out << "first bad step: " << found.first_bad->step << " ("
             << PrintableText(found.first_bad->path) << ")\n";
@@ -58,7 +74,7 @@ void WriteStepObject(const BisectStep& step, JsonWriter* json) {
   json->EndObject();
 }
 
-void PrintFoundJson(const BisectResult& found, const Args& args,
+void PrintFoundJson(const BisectResult& found, const BisectArgs& args,
                     std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
@@ -94,16 +110,12 @@ void PrintFoundJson(const BisectResult& found, const Args& args,
   out << '\n';
 }
 
-}  // namespace
-
-int RunBisect(const Args& args, Env& env) {
+int RunBisect(const BisectArgs& args, Env& env) {
   if (args.bad_if.empty() == args.run_command.empty()) {
     return FailUsage(env, "bisect wants --bad-if or --run, and one of them");
   }
-  BisectOptions options;
+  BisectOptions options = args.bisect;
   options.run = RunOptionsOf(args, env);
-  options.good = args.good;
-  options.bad = args.bad;
   if (!args.json && !args.quiet) {
     options.on_probe = [&](const BisectProbe& p) { PrintProbe(p, env); };
   }
@@ -118,6 +130,12 @@ int RunBisect(const Args& args, Env& env) {
     PrintFoundText(*found, args, env);
   }
   return found->first_bad ? kExitFine : kExitDamaged;
+}
+
+}  // namespace
+
+int RunBisect(const Words& words, Env& env) {
+  return RunFilled<BisectArgs>(words, env, RunBisect);
 }
 
 }  // namespace holdfast::cli

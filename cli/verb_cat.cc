@@ -15,6 +15,20 @@
 namespace holdfast::cli {
 namespace {
 
+struct CatArgs : Args {
+  bool full = false;
+  bool raw = false;
+  bool npy = false;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("full", full);
+    fn("raw", raw);
+    fn("npy", npy);
+  }
+};
+
 // The leaf and slice that the second operand asks for.
 struct Wanted {
   size_t leaf = 0;
@@ -79,7 +93,7 @@ void BeginJson(const LeafInfo& leaf, JsonWriter* json) {
 
 class Cat {
  public:
-  Cat(const Checkpoint& checkpoint, size_t leaf, const Args& args, Env& env)
+  Cat(const Checkpoint& checkpoint, size_t leaf, const CatArgs& args, Env& env)
       : checkpoint_(checkpoint),
         leaf_(leaf),
         info_(checkpoint.leaves()[leaf]),
@@ -124,7 +138,7 @@ class Cat {
   Status WriteBytes(const Selection& selection) {
     const DType dtype = info_.dtype.value_or(DType::kUint8);
     if (args_.npy) env_.out << NpyHeader(dtype, SelectedShape(selection));
-    return ReadInSlabs(checkpoint_, leaf_, selection, args_.ram_bytes_max,
+    return ReadInSlabs(checkpoint_, leaf_, selection, args_.run.memory_bytes,
                        [&](const ConstArrayView& slab) {
                          if (env_.cancelled()) return CancelledError("stopped");
                          WriteArrayBytes(slab, env_.out);
@@ -223,11 +237,11 @@ class Cat {
   const Checkpoint& checkpoint_;
   const size_t leaf_;
   const LeafInfo& info_;
-  const Args& args_;
+  const CatArgs& args_;
   Env& env_;
 };
 
-Status CheckOutput(const Args& args, const Env& env) {
+Status CheckOutput(const CatArgs& args, const Env& env) {
   if (args.raw + args.npy + args.json > 1) {
     return InvalidArgumentError("--json, --raw and --npy exclude each other");
   }
@@ -237,12 +251,10 @@ Status CheckOutput(const Args& args, const Env& env) {
   return Status();
 }
 
-}  // namespace
-
-int RunCat(const Args& args, Env& env) {
+int RunCat(const CatArgs& args, Env& env) {
   const Status output = CheckOutput(args, env);
   if (!output.ok()) return Fail(env, output, "redirect it: > FILE");
-  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  const auto opened = Open(args.operands[0], args.open);
   if (!opened.ok()) return Fail(env, opened.status());
   const std::string operand = args.operands.size() > 1 ? args.operands[1] : "";
   const auto wanted = Resolve(**opened, operand);
@@ -253,6 +265,12 @@ int RunCat(const Args& args, Env& env) {
   const Status status =
       Cat(**opened, wanted->leaf, args, env).Run(wanted->slice);
   return status.ok() ? kExitFine : Fail(env, status);
+}
+
+}  // namespace
+
+int RunCat(const Words& words, Env& env) {
+  return RunFilled<CatArgs>(words, env, RunCat);
 }
 
 }  // namespace holdfast::cli

@@ -18,11 +18,27 @@
 namespace holdfast::cli {
 namespace {
 
-ConvertOptions OptionsOf(const Args& args, const Env& env,
+struct ConvertArgs : TargetArgs {
+  bool restart = false;
+  std::string report;  // file of the notes; "-": standard output
+  std::optional<Mesh> mesh;
+  std::vector<SpecRule> spec_rules;  // as typed; the last matching rule counts
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    TargetArgs::Fields(fn);
+    fn("restart", restart);
+    fn("notes", report);
+    fn("mesh", mesh);
+    fn("spec", spec_rules);
+  }
+};
+
+ConvertOptions OptionsOf(const ConvertArgs& args, const Env& env,
                          ProcessGroup* group) {
   ConvertOptions options = TargetOptionsOf(args, env);
   options.group = group;
-  options.open = OpenOptionsOf(args);
+  options.open = args.open;
   options.open.stored_sizes = false;
   options.restart = args.restart;
   if (args.mesh) {
@@ -34,7 +50,8 @@ ConvertOptions OptionsOf(const Args& args, const Env& env,
   return options;
 }
 
-Status WriteReport(const ConvertReport& report, const Args& args, Env& env) {
+Status WriteReport(const ConvertReport& report, const ConvertArgs& args,
+                   Env& env) {
   if (args.report.empty()) return Status();
   if (args.report == "-") {
     if (!args.json) env.out << ConvertReportText(report);
@@ -43,20 +60,20 @@ Status WriteReport(const ConvertReport& report, const Args& args, Env& env) {
   return WriteTextFile("report", args.report, ConvertReportJson(report) + "\n");
 }
 
-Result<ConvertResult> RewriteOne(const Args& args,
+Result<ConvertResult> RewriteOne(const ConvertArgs& args,
                                  const ConvertOptions& options) {
   const std::string target = args.operands.size() > 1 ? args.operands[1] : "";
-  if (*args.verb == VerbId::kMaterialize) {
+  if (args.verb->name == "materialize") {
     return Materialize(args.operands[0], target, options);
   }
   return Convert(args.operands[0], target, options);
 }
 
-Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
+Result<ConvertResult> ConvertWithProgress(const ConvertArgs& args, Env& env,
                                           ConvertOptions options) {
   const JobProgress progress(args, env,
-                             {.label = std::string(VerbOf(*args.verb).name),
-                              .last_phase = args.check ? "check" : "",
+                             {.label = std::string(args.verb->name),
+                              .last_phase = args.target.check ? "check" : "",
                               .group = options.group},
                              options.run);
   return RewriteOne(args, options);
@@ -86,7 +103,8 @@ std::string Changes(const ConvertReport& report) {
   return text;
 }
 
-void PrintConvertText(const ConvertResult& result, const Args& args, Env& env) {
+void PrintConvertText(const ConvertResult& result, const ConvertArgs& args,
+                      Env& env) {
   if (args.quiet) return;
   if (!result.report.resume_text.empty()) {
     env.err << "holdfast: " << result.report.resume_text << '\n';
@@ -103,10 +121,10 @@ void PrintConvertText(const ConvertResult& result, const Args& args, Env& env) {
           << HumanSeconds(result.total_seconds) << " (read "
           << HumanBytes(result.read_bytes) << ", wrote "
           << HumanBytes(result.written_bytes)
-          << (args.check ? ", checked" : ", not checked") << ")\n";
+          << (args.target.check ? ", checked" : ", not checked") << ")\n";
 }
 
-void PrintConvertJson(const ConvertResult& result, const Args& args,
+void PrintConvertJson(const ConvertResult& result, const ConvertArgs& args,
                       std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
@@ -116,7 +134,7 @@ void PrintConvertJson(const ConvertResult& result, const Args& args,
   json.Field("decoded_bytes", result.decoded_bytes);
   json.Field("read_bytes", result.read_bytes);
   json.Field("written_bytes", result.written_bytes);
-  json.Field("checked", args.check);
+  json.Field("checked", args.target.check);
   json.Field("checked_bytes", result.checked_bytes);
   json.Field("waiting_bytes_peak", result.waiting_bytes_peak);
   json.Field("total_seconds", result.total_seconds);
@@ -127,7 +145,8 @@ void PrintConvertJson(const ConvertResult& result, const Args& args,
   out << '\n';
 }
 
-void PrintConvert(const ConvertResult& result, const Args& args, Env& env) {
+void PrintConvert(const ConvertResult& result, const ConvertArgs& args,
+                  Env& env) {
   if (args.json) {
     PrintConvertJson(result, args, env.out);
   } else {
@@ -135,7 +154,7 @@ void PrintConvert(const ConvertResult& result, const Args& args, Env& env) {
   }
 }
 
-Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
+Result<int> Rewrite(const ConvertArgs& args, ProcessGroup* group, Env& env) {
   ConvertOptions options = OptionsOf(args, env, group);
   Result<std::vector<std::string>> names = SelectedNames(args);
   Status prepared = names.status();
@@ -164,26 +183,38 @@ Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
   return kExitFine;
 }
 
-}  // namespace
-
-int RunConvert(const Args& args, Env& env) {
+int RunConvert(const ConvertArgs& args, Env& env) {
   return OnRanks(args, env, [&](ProcessGroup* group, Env& own) {
     return Rewrite(args, group, own);
   });
 }
 
-int RunReshard(const Args& args, Env& env) {
+int RunReshard(const ConvertArgs& args, Env& env) {
   if (!args.mesh && args.map.shards.empty()) {
     return FailUsage(env, "reshard needs --mesh, or --shards");
   }
   return RunConvert(args, env);
 }
 
-int RunMaterialize(const Args& args, Env& env) {
+int RunMaterialize(const ConvertArgs& args, Env& env) {
   auto result = ConvertWithProgress(args, env, OptionsOf(args, env, nullptr));
   if (!result.ok()) return Fail(env, result.status());
   PrintConvert(*result, args, env);
   return kExitFine;
+}
+
+}  // namespace
+
+int RunConvert(const Words& words, Env& env) {
+  return RunFilled<ConvertArgs>(words, env, RunConvert);
+}
+
+int RunReshard(const Words& words, Env& env) {
+  return RunFilled<ConvertArgs>(words, env, RunReshard);
+}
+
+int RunMaterialize(const Words& words, Env& env) {
+  return RunFilled<ConvertArgs>(words, env, RunMaterialize);
 }
 
 }  // namespace holdfast::cli

@@ -10,24 +10,32 @@
 namespace holdfast::cli {
 namespace {
 
-Result<CopyResult> CopyWithProgress(const Args& args, Env& env) {
-  CopyOptions options;
+struct CpArgs : Args {
+  CopyOptions copy;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("overwrite", copy.overwrite);
+    fn("verify", copy.check);
+    fn("verify_all", copy.verify);
+    fn("restart", copy.restart);
+    fn("follow_links", copy.follow_links);
+  }
+};
+
+Result<CopyResult> CopyWithProgress(const CpArgs& args, Env& env) {
+  CopyOptions options = args.copy;
   options.run = RunOptionsOf(args, env);
-  options.overwrite = args.overwrite;
-  options.restart = args.restart;
-  options.check = args.verify;
-  options.verify = args.verify_copy;
-  options.follow_links = args.follow_links;
   const std::string& source = args.operands[0];
   const std::string& target = args.operands[1];
   const JobProgress progress(
-      args, env,
-      {.label = "cp", .last_phase = args.verify_copy ? "verify" : ""},
+      args, env, {.label = "cp", .last_phase = options.verify ? "verify" : ""},
       options.run);
   return Copy(source, target, options);
 }
 
-void PrintCopyJson(const CopyResult& result, const Args& args,
+void PrintCopyJson(const CopyResult& result, const CpArgs& args,
                    std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
@@ -65,9 +73,7 @@ void PrintCopyText(const CopyResult& result, std::ostream& out) {
   out << (result.is_verified ? " (verified)\n" : "\n");
 }
 
-}  // namespace
-
-int RunCp(const Args& args, Env& env) {
+int RunCp(const CpArgs& args, Env& env) {
   const auto result = CopyWithProgress(args, env);
   if (!result.ok()) return Fail(env, result.status());
   if (args.json) {
@@ -76,6 +82,12 @@ int RunCp(const Args& args, Env& env) {
     PrintCopyText(*result, env.out);
   }
   return kExitFine;
+}
+
+}  // namespace
+
+int RunCp(const Words& words, Env& env) {
+  return RunFilled<CpArgs>(words, env, RunCp);
 }
 
 }  // namespace holdfast::cli

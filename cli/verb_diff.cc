@@ -20,15 +20,34 @@
 namespace holdfast::cli {
 namespace {
 
+struct DiffArgs : MappingArgs {
+  DiffOptions diff;
+  uint64_t line_count_max = 50;  // 0: all
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    MappingArgs::Fields(fn);
+    fn("atol", diff.atol);
+    fn("rtol", diff.rtol);
+    fn("equal_nan", diff.equal_nan);
+    fn("equal_bits", diff.equal_bits);
+    fn("ignore_dtype", diff.ignore_dtype);
+    fn("only_structure", diff.only_structure);
+    fn("by_fingerprint", diff.by_fingerprint);
+    fn("find_renamed", diff.find_renamed);
+    fn("line_count", line_count_max);
+  }
+};
+
 struct TwoCheckpoints {
   std::unique_ptr<Checkpoint> a;
   std::unique_ptr<Checkpoint> b;
 };
 
-Result<TwoCheckpoints> OpenBoth(const Args& args) {
-  OpenOptions options = OpenOptionsOf(args);
+Result<TwoCheckpoints> OpenBoth(const DiffArgs& args) {
+  OpenOptions options = args.open;
   options.stored_sizes = false;
-  options.fingerprints = args.by_fingerprint;
+  options.fingerprints = args.diff.by_fingerprint;
   auto a = Open(args.operands[0], options);
   if (!a.ok()) return a.status();
   auto b = Open(args.operands[1], options);
@@ -54,17 +73,9 @@ Status CheckPatterns(const TwoCheckpoints& both,
   return Status();
 }
 
-DiffOptions DiffOptionsOf(const Args& args, const Env& env) {
-  DiffOptions options;
+DiffOptions DiffOptionsOf(const DiffArgs& args, const Env& env) {
+  DiffOptions options = args.diff;
   options.run = RunOptionsOf(args, env);
-  options.atol = args.atol;
-  options.rtol = args.rtol;
-  options.equal_nan = args.equal_nan;
-  options.equal_bits = args.equal_bits;
-  options.ignore_dtype = args.ignore_dtype;
-  options.only_structure = args.only_structure;
-  options.by_fingerprint = args.by_fingerprint;
-  options.find_renamed = args.find_renamed;
   const auto patterns = std::span(args.operands).subspan(2);
   if (!patterns.empty()) {
     options.select = [patterns](const LeafInfo& leaf) {
@@ -78,7 +89,7 @@ DiffOptions DiffOptionsOf(const Args& args, const Env& env) {
 }
 
 Result<DiffResult> DiffWithProgress(const TwoCheckpoints& both,
-                                    const Args& args, Env& env) {
+                                    const DiffArgs& args, Env& env) {
   DiffOptions options = DiffOptionsOf(args, env);
   auto map = MapRules(args);
   if (!map.ok()) return map.status();
@@ -187,7 +198,7 @@ std::string DiffTotalsText(const DiffResult& result) {
 }
 
 void PrintDiffText(const TwoCheckpoints& both, const DiffResult& result,
-                   const Args& args, Env& env) {
+                   const DiffArgs& args, Env& env) {
   BeginListing(args, env);
   TextTable table({{"WHAT"},
                    {"NAME", Align::kLeft, Fit::kShortenName},
@@ -265,7 +276,7 @@ void WriteLeafDiff(const TwoCheckpoints& both, const LeafDiff& leaf,
 }
 
 void PrintDiffJson(const TwoCheckpoints& both, const DiffResult& result,
-                   const Args& args, std::ostream& out) {
+                   const DiffArgs& args, std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("path", args.operands[0]);
@@ -311,9 +322,9 @@ int CodeOf(const DiffResult& result) {
   return code;
 }
 
-}  // namespace
-
-int RunDiff(const Args& args, Env& env) {
+int RunDiff(const DiffArgs& args, Env& env) {
+  const Status no_recipe = CheckNoRecipe(args);
+  if (!no_recipe.ok()) return Fail(env, no_recipe);
   const auto both = OpenBoth(args);
   if (!both.ok()) return Fail(env, both.status());
   const Status found =
@@ -327,6 +338,12 @@ int RunDiff(const Args& args, Env& env) {
     PrintDiffText(*both, *result, args, env);
   }
   return CodeOf(*result);
+}
+
+}  // namespace
+
+int RunDiff(const Words& words, Env& env) {
+  return RunFilled<DiffArgs>(words, env, RunDiff);
 }
 
 }  // namespace holdfast::cli

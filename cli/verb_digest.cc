@@ -23,8 +23,8 @@ std::vector<Result<std::string>> Digests(const Checkpoint& checkpoint,
   LeafTotals totals;
   for (const size_t i : selected) totals.Add(checkpoint.leaves()[i]);
   DigestOptions options;
-  options.threads = args.threads;
-  options.ram_bytes_max = args.ram_bytes_max;
+  options.threads = args.run.threads;
+  options.ram_bytes_max = args.run.memory_bytes;
   options.cancel = env.cancel;
   if (!UseProgress(args, env)) {
     return DigestLeaves(checkpoint, selected, options);
@@ -119,12 +119,12 @@ int RunDigest(const Args& args, Env& env) {
   std::vector<size_t> selected;
   std::vector<Result<std::string>> digests;
   const Status read = ReadAgainIfReplaced(args.operands[0], [&]() -> Status {
-    auto found = Open(args.operands[0], OpenOptionsOf(args));
+    auto found = Open(args.operands[0], args.open);
     if (!found.ok()) return found.status();
     opened = *std::move(found);
     auto leaves =
         SelectLeaves(opened->leaves(), std::span(args.operands).subspan(1),
-                     args.pattern_kind);
+                     PatternKindOf(args));
     if (!leaves.ok()) return leaves.status();
     selected = *std::move(leaves);
     digests = Digests(*opened, selected, args, env);

@@ -13,6 +13,16 @@
 namespace holdfast::cli {
 namespace {
 
+struct DoctorArgs : Args {
+  DiagnoseOptions doctor;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("read_only", doctor.read_only);
+  }
+};
+
 std::string Milliseconds(double seconds) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.1f ms", seconds * 1000);
@@ -52,7 +62,8 @@ const char* ColorOf(CheckOutcome outcome) {
   return "";
 }
 
-void PrintDiagnosisText(const Diagnosis& found, const Args& args, Env& env) {
+void PrintDiagnosisText(const Diagnosis& found, const DoctorArgs& args,
+                        Env& env) {
   std::ostream& out = env.out;
   if (!args.quiet) {
     PrintLine("url", found.url, out);
@@ -119,11 +130,8 @@ void PrintDiagnosisJson(const Diagnosis& found, std::ostream& out) {
   out << '\n';
 }
 
-}  // namespace
-
-int RunDoctor(const Args& args, Env& env) {
-  DiagnoseOptions options;
-  options.read_only = args.read_only;
+int RunDoctor(const DoctorArgs& args, Env& env) {
+  DiagnoseOptions options = args.doctor;
   options.cancel = env.cancel;
   const auto found = Diagnose(args.operands[0], options);
   if (!found.ok()) return Fail(env, found.status());
@@ -133,6 +141,12 @@ int RunDoctor(const Args& args, Env& env) {
     PrintDiagnosisText(*found, args, env);
   }
   return found->has_failed() ? kExitFailure : kExitFine;
+}
+
+}  // namespace
+
+int RunDoctor(const Words& words, Env& env) {
+  return RunFilled<DoctorArgs>(words, env, RunDoctor);
 }
 
 }  // namespace holdfast::cli

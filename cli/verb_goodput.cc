@@ -21,6 +21,36 @@
 namespace holdfast::cli {
 namespace {
 
+struct GoodputArgs : Args {
+  GoodputModel model = {.seed = 0};
+  GoodputPolicy policy;
+  uint64_t budget_bytes = 0;  // 0: simulate `policy`
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("host_count", model.host_count);
+    fn("host_mtbf_seconds", model.host_mtbf_seconds);
+    fn("lost_share", model.lost_share);
+    fn("hosts_per_domain", model.hosts_per_domain);
+    fn("domain_mtbf_seconds", model.domain_mtbf_seconds);
+    fn("state_bytes", model.state_bytes);
+    fn("step_seconds", model.step_seconds);
+    fn("blocking_seconds", model.blocking_seconds);
+    fn("local_bytes_per_second", model.local_bytes_per_second);
+    fn("peer_bytes_per_second", model.peer_bytes_per_second);
+    fn("shared_bytes_per_second", model.shared_bytes_per_second);
+    fn("restart_seconds", model.restart_seconds);
+    fn("simulated_seconds", model.simulated_seconds);
+    fn("seed", model.seed);
+    fn("local_every", policy.local_every);
+    fn("shared_every", policy.shared_every);
+    fn("data_shards", policy.data_shards);
+    fn("parity_shards", policy.parity_shards);
+    fn("budget_bytes", budget_bytes);
+  }
+};
+
 std::string ShareText(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f%%", share * 100);
@@ -32,32 +62,14 @@ std::string SizeText(double bytes) {
   return HumanBytes(static_cast<uint64_t>(std::min(bytes, kBytesMax)));
 }
 
-// The names of options in the library and in the command.
-constexpr std::pair<std::string_view, std::string_view> kOptionNames[] = {
-    {"host_count", "--hosts"},
-    {"host_mtbf_seconds", "--mtbf"},
-    {"lost_share", "--lost-share"},
-    {"hosts_per_domain", "--domain-hosts"},
-    {"domain_mtbf_seconds", "--domain-mtbf"},
-    {"state_bytes", "--state"},
-    {"step_seconds", "--step-time"},
-    {"blocking_seconds", "--blocking-time"},
-    {"local_bytes_per_second", "--local-rate"},
-    {"peer_bytes_per_second", "--peer-rate"},
-    {"shared_bytes_per_second", "--shared-rate"},
-    {"restart_seconds", "--recovery-time"},
-    {"simulated_seconds", "--duration"},
-    {"local_every", "--save-every"},
-    {"shared_every", "--shared-every"},
-    {"data_shards", "--data-shards"},
-    {"parity_shards", "--parity-shards"},
-};
-
-std::string WithOptionNames(std::string text) {
-  for (const auto& [name, option] : kOptionNames) {
-    for (size_t at = 0; (at = text.find(name, at)) != text.npos;
-         at += option.size()) {
-      text.replace(at, name.size(), option);
+// Returns `text` with the library's names of goodput's options as flags.
+std::string WithFlagNames(std::string text, const Verb& verb) {
+  for (const Flag& flag : AllFlags()) {
+    if (flag.group != "verb" || !Applies(flag, verb)) continue;
+    const std::string name = "--" + std::string(flag.name);
+    for (size_t at = 0; (at = text.find(flag.option, at)) != text.npos;
+         at += name.size()) {
+      text.replace(at, flag.option.size(), name);
     }
   }
   return text;
@@ -82,7 +94,7 @@ Result<double> MeasureLocalTier(const std::string& directory) {
   return static_cast<double>(kByteCount) / seconds.count();
 }
 
-void PrintPlans(const std::vector<GoodputPlan>& plans, const Args& args,
+void PrintPlans(const std::vector<GoodputPlan>& plans, const GoodputArgs& args,
                 Env& env) {
   TextTable table({{"GOODPUT", Align::kRight},
                    {"LOCAL EVERY", Align::kRight},
@@ -108,7 +120,7 @@ void PrintPlans(const std::vector<GoodputPlan>& plans, const Args& args,
   const auto& [policy, result] = plans.front();
   env.out << '\n'
           << Counted(result.failure_count, "failure", "failures") << " in "
-          << HumanSeconds(args.goodput.simulated_seconds) << ": "
+          << HumanSeconds(args.model.simulated_seconds) << ": "
           << result.local_count << " restored from the hosts, "
           << result.parity_count << " with parity, " << result.shared_count
           << " from the shared tier, " << result.nothing_count
@@ -147,7 +159,7 @@ void PrintPlansJson(const std::vector<GoodputPlan>& plans, std::ostream& out) {
   out << '\n';
 }
 
-Result<std::vector<GoodputPlan>> PlansOf(const Args& args,
+Result<std::vector<GoodputPlan>> PlansOf(const GoodputArgs& args,
                                          const GoodputModel& model) {
 #ifdef HOLDFAST_WITHOUT_TIERS
   (void)args, (void)model;
@@ -163,11 +175,8 @@ Result<std::vector<GoodputPlan>> PlansOf(const Args& args,
 #endif
 }
 
-}  // namespace
-
-int RunGoodput(const Args& args, Env& env) {
-  GoodputModel model = args.goodput;
-  model.seed = args.prove.seed;
+int RunGoodput(const GoodputArgs& args, Env& env) {
+  GoodputModel model = args.model;
   if (!args.operands.empty()) {
     const auto measured = MeasureLocalTier(args.operands[0]);
     if (!measured.ok()) return Fail(env, measured.status());
@@ -179,8 +188,8 @@ int RunGoodput(const Args& args, Env& env) {
   }
   const auto plans = PlansOf(args, model);
   if (!plans.ok()) {
-    return FailUsage(env,
-                     WithOptionNames(std::string(plans.status().message())));
+    return FailUsage(
+        env, WithFlagNames(std::string(plans.status().message()), *args.verb));
   }
   if (args.json) {
     PrintPlansJson(*plans, env.out);
@@ -188,6 +197,12 @@ int RunGoodput(const Args& args, Env& env) {
     PrintPlans(*plans, args, env);
   }
   return kExitFine;
+}
+
+}  // namespace
+
+int RunGoodput(const Words& words, Env& env) {
+  return RunFilled<GoodputArgs>(words, env, RunGoodput);
 }
 
 }  // namespace holdfast::cli

@@ -192,7 +192,7 @@ void PrintInfoJson(const CheckpointInfo& info, const Summary& summary,
 }  // namespace
 
 int RunInfo(const Args& args, Env& env) {
-  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  const auto opened = Open(args.operands[0], args.open);
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;
   const Summary summary = Summarise(checkpoint.leaves());

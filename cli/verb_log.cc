@@ -18,6 +18,20 @@
 namespace holdfast::cli {
 namespace {
 
+struct LogArgs : Args {
+  LogOptions log;
+  std::string metric;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("step_count", log.step_count_max);
+    fn("moved", log.moved);
+    fn("cache", log.cache);
+    fn("metric", metric);
+  }
+};
+
 std::string ShortNumber(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.4g", value);
@@ -39,7 +53,7 @@ std::string MovedText(const LogEntry& entry) {
 }
 
 // Returns the metric of --metric, or all metrics without that option.
-std::string LogMetricsText(const LogEntry& entry, const Args& args) {
+std::string LogMetricsText(const LogEntry& entry, const LogArgs& args) {
   if (args.metric.empty()) return MetricsText(entry.step.metrics);
   const auto found = entry.metrics.find(args.metric);
   return found == entry.metrics.end() ? "-" : ShortNumber(found->second);
@@ -47,7 +61,7 @@ std::string LogMetricsText(const LogEntry& entry, const Args& args) {
 
 // Prints "loss ▁▂▃ from 3 (step 1) to 1 (step 9); least 1 (step 8), greatest 3
 // (...)".
-void PrintSparkline(const StepLog& log, const Args& args, Env& env) {
+void PrintSparkline(const StepLog& log, const LogArgs& args, Env& env) {
   std::vector<std::optional<double>> values;
   const LogEntry* least = nullptr;
   const LogEntry* greatest = nullptr;
@@ -80,7 +94,7 @@ void PrintSparkline(const StepLog& log, const Args& args, Env& env) {
 
 // Returns NotFound, with the existing metrics, if no step has the metric of
 // --metric.
-Status CheckMetric(const StepLog& log, const Args& args) {
+Status CheckMetric(const StepLog& log, const LogArgs& args) {
   std::set<std::string> names;
   for (const LogEntry& entry : log.entries) {
     for (const auto& [name, value] : entry.metrics) names.insert(name);
@@ -94,7 +108,7 @@ Status CheckMetric(const StepLog& log, const Args& args) {
                        (known.empty() ? "no step has metrics" : known));
 }
 
-void PrintLogText(const StepLog& log, const Args& args, Env& env) {
+void PrintLogText(const StepLog& log, const LogArgs& args, Env& env) {
   BeginListing(args, env);
   if (!args.metric.empty()) PrintSparkline(log, args, env);
   std::vector<TextColumn> columns = {{"STEP", Align::kRight},
@@ -102,7 +116,7 @@ void PrintLogText(const StepLog& log, const Args& args, Env& env) {
                                      {"SIZE", Align::kRight},
                                      {"SAVED IN", Align::kRight, Fit::kDrop},
                                      {"METRICS", Align::kLeft, Fit::kShorten}};
-  if (args.moved) columns.push_back({"MOVED", Align::kLeft, Fit::kShorten});
+  if (args.log.moved) columns.push_back({"MOVED", Align::kLeft, Fit::kShorten});
   columns.push_back({"STATE"});
   TextTable table(std::move(columns));
   const bool color = UseColor(args, env);
@@ -114,7 +128,7 @@ void PrintLogText(const StepLog& log, const Args& args, Env& env) {
         HumanBytes(step.bytes),
         entry.save_seconds ? HumanSeconds(*entry.save_seconds) : "-",
         LogMetricsText(entry, args)};
-    if (args.moved) cells.push_back(MovedText(entry));
+    if (args.log.moved) cells.push_back(MovedText(entry));
     cells.push_back(StateText(step, color));
     table.AddRow(std::move(cells));
   }
@@ -139,7 +153,7 @@ void WriteMoved(const LogEntry& entry, JsonWriter* json) {
   json->EndArray();
 }
 
-void PrintLogJson(const StepLog& log, const Args& args, std::ostream& out) {
+void PrintLogJson(const StepLog& log, const LogArgs& args, std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("path", args.operands[0]);
@@ -154,7 +168,7 @@ void PrintLogJson(const StepLog& log, const Args& args, std::ostream& out) {
     } else {
       json.NullField("save_seconds");
     }
-    if (args.moved) WriteMoved(entry, &json);
+    if (args.log.moved) WriteMoved(entry, &json);
     json.EndObject();
   }
   json.EndArray();
@@ -162,14 +176,9 @@ void PrintLogJson(const StepLog& log, const Args& args, std::ostream& out) {
   out << '\n';
 }
 
-}  // namespace
-
-int RunLog(const Args& args, Env& env) {
-  LogOptions options;
+int RunLog(const LogArgs& args, Env& env) {
+  LogOptions options = args.log;
   options.run = RunOptionsOf(args, env);
-  options.step_count_max = args.step_count_max;
-  options.moved = args.moved;
-  if (!args.cache.empty()) options.cache = args.cache;
   Result<StepLog> log = InternalError("log: not run");
   {
     const JobProgress progress(args, env, {.label = "log"}, options.run);
@@ -188,6 +197,12 @@ int RunLog(const Args& args, Env& env) {
     PrintLogText(*log, args, env);
   }
   return kExitFine;
+}
+
+}  // namespace
+
+int RunLog(const Words& words, Env& env) {
+  return RunFilled<LogArgs>(words, env, RunLog);
 }
 
 }  // namespace holdfast::cli

@@ -13,6 +13,18 @@
 namespace holdfast::cli {
 namespace {
 
+struct LsArgs : Args {
+  bool long_listing = false;
+  SortKey sort = SortKey::kCheckpoint;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("long", long_listing);
+    fn("sort", sort);
+  }
+};
+
 void SortLeaves(const std::vector<LeafInfo>& leaves, SortKey key,
                 std::vector<size_t>* order) {
   if (key == SortKey::kName) {
@@ -67,7 +79,8 @@ void AddLeaf(const LeafInfo& leaf, bool long_listing, TextTable* table) {
 }
 
 void PrintLsText(const std::vector<LeafInfo>& leaves,
-                 const std::vector<size_t>& order, const Args& args, Env& env) {
+                 const std::vector<size_t>& order, const LsArgs& args,
+                 Env& env) {
   BeginListing(args, env);
   TextTable table = MakeTable(args.long_listing);
   LeafTotals totals;
@@ -103,20 +116,18 @@ void PrintLsJson(const Checkpoint& checkpoint, const std::vector<size_t>& order,
   out << '\n';
 }
 
-}  // namespace
-
-int RunLs(const Args& args, Env& env) {
+int RunLs(const LsArgs& args, Env& env) {
   if (args.sort > SortKey::kSize) {
     return FailUsage(env, "ls: --sort takes name or size");
   }
-  OpenOptions options = OpenOptionsOf(args);
+  OpenOptions options = args.open;
   options.leaves_only = true;
   const auto opened = Open(args.operands[0], options);
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;
   auto selected =
       SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1),
-                   args.pattern_kind);
+                   PatternKindOf(args));
   if (!selected.ok()) return Fail(env, selected.status());
   SortLeaves(checkpoint.leaves(), args.sort, &*selected);
   if (args.json) {
@@ -129,6 +140,12 @@ int RunLs(const Args& args, Env& env) {
     code = WorseExit(code, FailIfUnreadable(env, checkpoint.leaves()[i]));
   }
   return code;
+}
+
+}  // namespace
+
+int RunLs(const Words& words, Env& env) {
+  return RunFilled<LsArgs>(words, env, RunLs);
 }
 
 }  // namespace holdfast::cli

@@ -16,6 +16,24 @@
 namespace holdfast::cli {
 namespace {
 
+struct PlanArgs : Args {
+  bool long_listing = false;
+  std::optional<Mesh> mesh;
+  std::vector<SpecRule> spec_rules;  // as typed; the last matching rule counts
+  int64_t process_count = 0;         // 0: one per device
+  std::optional<int64_t> rank;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("long", long_listing);
+    fn("mesh", mesh);
+    fn("spec", spec_rules);
+    fn("process_count", process_count);
+    fn("rank", rank);
+  }
+};
+
 // If there are more processes than this, they are listed only with --long.
 constexpr size_t kRankLinesMax = 32;
 constexpr int kProblemLinesMax = 10;
@@ -92,7 +110,7 @@ class Problems {
 // Prints leaves, devices and processes as tables.
 class PlanTables {
  public:
-  PlanTables(const LeafPlanner& planner, const Args& args, Env& env)
+  PlanTables(const LeafPlanner& planner, const PlanArgs& args, Env& env)
       : planner_(planner),
         args_(args),
         env_(env),
@@ -161,7 +179,7 @@ class PlanTables {
   }
 
   const LeafPlanner& planner_;
-  const Args& args_;
+  const PlanArgs& args_;
   Env& env_;
   Totals totals_;
   TextTable leaves_{{{"NAME", Align::kLeft, Fit::kShortenName},
@@ -253,7 +271,7 @@ void WritePlannedLeaf(const LeafInfo& leaf, const PlannedLeaf& plan,
   json->EndObject();
 }
 
-int PrintPlanText(const LeafPlanner& planner, const Args& args, Env& env) {
+int PrintPlanText(const LeafPlanner& planner, const PlanArgs& args, Env& env) {
   Problems problems(env);
   PlanTables tables(planner, args, env);
   for (size_t i = 0; i < planner.leaves().size() && !env.cancelled(); ++i) {
@@ -269,7 +287,7 @@ int PrintPlanText(const LeafPlanner& planner, const Args& args, Env& env) {
   return problems.ExitCode();
 }
 
-int PrintPlanJson(const LeafPlanner& planner, const Args& args, Env& env) {
+int PrintPlanJson(const LeafPlanner& planner, const PlanArgs& args, Env& env) {
   Problems problems(env);
   Totals totals(planner, args.rank);
   JsonWriter json(env.out);
@@ -295,17 +313,15 @@ int PrintPlanJson(const LeafPlanner& planner, const Args& args, Env& env) {
   return problems.ExitCode();
 }
 
-}  // namespace
-
-int RunPlan(const Args& args, Env& env) {
+int RunPlan(const PlanArgs& args, Env& env) {
   if (!args.mesh && !args.spec_rules.empty()) {
     return FailUsage(env, "--spec needs --mesh");
   }
-  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  const auto opened = Open(args.operands[0], args.open);
   if (!opened.ok()) return Fail(env, opened.status());
   const std::vector<LeafInfo>& all = (*opened)->leaves();
-  const auto selected =
-      SelectLeaves(all, std::span(args.operands).subspan(1), args.pattern_kind);
+  const auto selected = SelectLeaves(all, std::span(args.operands).subspan(1),
+                                     PatternKindOf(args));
   if (!selected.ok()) return Fail(env, selected.status());
   std::vector<const LeafInfo*> leaves;
   for (const size_t i : *selected) {
@@ -317,6 +333,12 @@ int RunPlan(const Args& args, Env& env) {
   if (!planner.ok()) return Fail(env, planner.status());
   return args.json ? PrintPlanJson(*planner, args, env)
                    : PrintPlanText(*planner, args, env);
+}
+
+}  // namespace
+
+int RunPlan(const Words& words, Env& env) {
+  return RunFilled<PlanArgs>(words, env, RunPlan);
 }
 
 }  // namespace holdfast::cli

@@ -13,6 +13,24 @@
 namespace holdfast::cli {
 namespace {
 
+struct ProveArgs : Args {
+  ProveOptions prove;
+  std::vector<std::string> libraries;
+  std::string python = "python3";
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("root", prove.root);
+    fn("judge", prove.check);
+    fn("without_sync", prove.without_sync);
+    fn("states", prove.state_count_max);
+    fn("seed", prove.seed);
+    fn("library", libraries);
+    fn("python", python);
+  }
+};
+
 // The proof for one program, named after a library or the command.
 struct Proved {
   std::string name;
@@ -44,7 +62,8 @@ std::string ProblemText(const CrashRisk& risk) {
   return "";
 }
 
-void PrintCosts(const std::vector<Proved>& all, const Args& args, Env& env) {
+void PrintCosts(const std::vector<Proved>& all, const ProveArgs& args,
+                Env& env) {
   TextTable table({{"PROGRAM", Align::kLeft, Fit::kShorten},
                    {"A POWER LOSS LEAVES IT"},
                    {"THE SYNC THAT IS MISSING", Align::kLeft, Fit::kShorten},
@@ -136,8 +155,8 @@ void PrintCostsJson(const std::vector<Proved>& all, std::ostream& out) {
   out << '\n';
 }
 
-Result<CrashProof> ProveOne(const std::string& name, const Args& args, Env& env,
-                            std::vector<std::string> command) {
+Result<CrashProof> ProveOne(const std::string& name, const ProveArgs& args,
+                            Env& env, std::vector<std::string> command) {
   ProveOptions options = args.prove;
   options.command = std::move(command);
   options.cancel = env.cancel;
@@ -155,15 +174,19 @@ Result<CrashProof> ProveOne(const std::string& name, const Args& args, Env& env,
   return proof;
 }
 
-}  // namespace
-
-int RunProveCrash(const Args& args, Env& env) {
+int RunProveCrash(const ProveArgs& args, Env& env) {
   if (args.operands.empty() == args.libraries.empty()) {
     return FailUsage(env,
                      "prove-crash wants a command behind --, or --library");
   }
   if (!args.prove.root.empty() && args.libraries.size() > 1) {
     return FailUsage(env, "prove-crash: --root is for one program");
+  }
+  for (const std::string& library : args.libraries) {
+    const auto known = ProveLibraryCommand(args.python, library);
+    if (!known.ok()) {
+      return Fail(env, known.status().WithContext("--library"));
+    }
   }
   std::vector<Proved> all;
   const auto add = [&](const std::string& name,
@@ -199,6 +222,12 @@ int RunProveCrash(const Args& args, Env& env) {
     if (!proved.proof.risks.empty()) return kExitDamaged;
   }
   return kExitFine;
+}
+
+}  // namespace
+
+int RunProveCrash(const Words& words, Env& env) {
+  return RunFilled<ProveArgs>(words, env, RunProveCrash);
 }
 
 }  // namespace holdfast::cli

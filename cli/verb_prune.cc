@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/failures.h"
 #include "cli/json_out.h"
@@ -13,6 +14,73 @@
 
 namespace holdfast::cli {
 namespace {
+
+// Parses steps between commas.
+Status Store(const Flag& flag, std::string_view value,
+             std::set<int64_t>* steps) {
+  for (const std::string_view part : Split(value, ',')) {
+    const auto step = ParseInt(part, 0, std::numeric_limits<int64_t>::max());
+    if (!step) return BadValue(flag, value);
+    steps->insert(*step);
+  }
+  return Status();
+}
+
+// The rules for the steps to keep, as typed; their labels repeat them.
+struct KeepRules {
+  std::vector<PruneRule> rules;
+};
+
+Status Store(const Flag& flag, std::string_view value, KeepRules* keep) {
+  const std::string text(value);
+  int64_t count = 0;
+  double seconds = 0;
+  Status status;
+  if (flag.option == "keep_latest") {
+    status = Store(flag, value, &count);
+    keep->rules.push_back({"the latest " + text, LatestN{count}});
+  } else if (flag.option == "keep_every") {
+    status = Store(flag, value, &count);
+    keep->rules.push_back({"every " + text, EveryNSteps{count}});
+  } else if (flag.option == "keep_interval_seconds") {
+    status = Store(flag, value, &seconds);
+    keep->rules.push_back({"one in " + text, EveryNSeconds{seconds}});
+  } else if (flag.option == "keep_since_seconds") {
+    status = Store(flag, value, &seconds);
+    keep->rules.push_back({"the last " + text, LatestDuration{seconds}});
+  } else {
+    CustomSteps named;
+    status = Store(flag, value, &named.steps);
+    keep->rules.push_back({"as named", named});
+  }
+  return status;
+}
+
+struct PruneArgs : Args {
+  KeepRules keep;
+  std::optional<int64_t> keep_best;
+  std::string metric;
+  bool lowest_is_best = false;
+  bool yes = false;
+  std::optional<int64_t> undelete;
+  bool empty_trash = false;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("keep_latest", keep);
+    fn("keep_every", keep);
+    fn("keep_since_seconds", keep);
+    fn("keep_interval_seconds", keep);
+    fn("keep_steps", keep);
+    fn("keep_best", keep_best);
+    fn("metric", metric);
+    fn("mode", lowest_is_best);
+    fn("yes", yes);
+    fn("undelete", undelete);
+    fn("empty_trash", empty_trash);
+  }
+};
 
 constexpr std::string_view kKeepHint =
     "say what to keep: --keep-latest, --keep-every, --keep-best, --keep-since, "
@@ -27,7 +95,7 @@ std::string Labels(const PruneRow& row) {
   return text;
 }
 
-std::string MetricText(const PruneRow& row, const Args& args) {
+std::string MetricText(const PruneRow& row, const PruneArgs& args) {
   if (!row.step.metrics_json) return "-";
   const auto value = MetricsOfJson(*row.step.metrics_json).Find(args.metric);
   if (!value) return "-";
@@ -40,7 +108,7 @@ uint64_t GoneCount(const PrunePlan& plan) {
   return count;
 }
 
-void PrintPruneText(const PrunePlan& plan, const Args& args, Env& env) {
+void PrintPruneText(const PrunePlan& plan, const PruneArgs& args, Env& env) {
   std::vector<TextColumn> columns = {{"STEP", Align::kRight},
                                      {"TIME", Align::kLeft, Fit::kDrop},
                                      {"SIZE", Align::kRight}};
@@ -93,7 +161,7 @@ void WriteRow(const PruneRow& row, JsonWriter* json) {
 }
 
 void PrintPruneJson(const std::string& root, const PrunePlan& plan,
-                    const Args& args, std::ostream& out) {
+                    const PruneArgs& args, std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("path", root);
@@ -118,7 +186,7 @@ void PrintPruneJson(const std::string& root, const PrunePlan& plan,
   out << '\n';
 }
 
-int RunUndelete(const Args& args, Env& env) {
+int RunUndelete(const PruneArgs& args, Env& env) {
   const auto path = UndeleteStep(args.operands[0], *args.undelete);
   if (!path.ok()) return Fail(env, path.status());
   if (args.json) {
@@ -133,7 +201,7 @@ int RunUndelete(const Args& args, Env& env) {
   return kExitFine;
 }
 
-Result<EmptiedTrash> EmptyOrCount(const Args& args) {
+Result<EmptiedTrash> EmptyOrCount(const PruneArgs& args) {
   if (args.yes) return EmptyTrash(args.operands[0]);
   const auto trash = ListTrash(args.operands[0]);
   if (!trash.ok()) return trash.status();
@@ -142,7 +210,7 @@ Result<EmptiedTrash> EmptyOrCount(const Args& args) {
   return EmptiedTrash{trash->size(), usage->trash_bytes, {}};
 }
 
-int RunEmptyTrash(const Args& args, Env& env) {
+int RunEmptyTrash(const PruneArgs& args, Env& env) {
   const auto emptied = EmptyOrCount(args);
   if (!emptied.ok()) return Fail(env, emptied.status());
   if (args.json) {
@@ -166,9 +234,9 @@ int RunEmptyTrash(const Args& args, Env& env) {
   return kExitFine;
 }
 
-int RunPlanOfPrune(const Args& args, Env& env) {
+int RunPlanOfPrune(const PruneArgs& args, Env& env) {
   PruneOptions options;
-  options.keep = args.keep;
+  options.keep = args.keep.rules;
   if (args.keep_best) {
     options.keep.push_back(
         {"best " + std::to_string(*args.keep_best),
@@ -193,10 +261,8 @@ int RunPlanOfPrune(const Args& args, Env& env) {
   return kExitFine;
 }
 
-}  // namespace
-
-int RunPrune(const Args& args, Env& env) {
-  const bool keeps = !args.keep.empty() || args.keep_best;
+int RunPrune(const PruneArgs& args, Env& env) {
+  const bool keeps = !args.keep.rules.empty() || args.keep_best;
   const int task_count =
       (keeps ? 1 : 0) + (args.undelete ? 1 : 0) + (args.empty_trash ? 1 : 0);
   if (task_count == 0) {
@@ -213,6 +279,12 @@ int RunPrune(const Args& args, Env& env) {
   if (args.undelete) return RunUndelete(args, env);
   if (args.empty_trash) return RunEmptyTrash(args, env);
   return RunPlanOfPrune(args, env);
+}
+
+}  // namespace
+
+int RunPrune(const Words& words, Env& env) {
+  return RunFilled<PruneArgs>(words, env, RunPrune);
 }
 
 }  // namespace holdfast::cli

@@ -11,19 +11,30 @@
 namespace holdfast::cli {
 namespace {
 
-ReportOptions ReportOptionsOf(const Args& args, const Env& env) {
-  ReportOptions options;
+struct ReportArgs : Args {
+  ReportOptions report;
+  std::string output = "report.html";  // "-": standard output
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("statistics", report.statistics);
+    fn("verify_all", report.verify);
+    fn("against", report.against);
+    fn("moved", report.moved);
+    fn("cache", report.cache);
+    fn("output", output);
+  }
+};
+
+ReportOptions ReportOptionsOf(const ReportArgs& args, const Env& env) {
+  ReportOptions options = args.report;
   options.run = RunOptionsOf(args, env);
-  options.open = OpenOptionsOf(args);
-  options.statistics = args.statistics;
-  options.verify = args.verify_copy;
-  if (!args.against.empty()) options.against = args.against;
-  options.moved = args.moved;
-  if (!args.cache.empty()) options.cache = args.cache;
+  options.open = args.open;
   return options;
 }
 
-void PrintReportJson(const ReportResult& result, const Args& args,
+void PrintReportJson(const ReportResult& result, const ReportArgs& args,
                      std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
@@ -40,7 +51,7 @@ void PrintReportJson(const ReportResult& result, const Args& args,
   out << '\n';
 }
 
-void PrintReportText(const ReportResult& result, const Args& args,
+void PrintReportText(const ReportResult& result, const ReportArgs& args,
                      std::ostream& out) {
   if (args.quiet) return;
   out << "ok: " << Counted(result.leaf_count, "leaf", "leaves") << " in "
@@ -53,15 +64,13 @@ void PrintReportText(const ReportResult& result, const Args& args,
     out << ", " << result.not_supported_count << " not supported";
   }
   if (result.damage_count > 0) out << ", " << result.damage_count << " damaged";
-  if (!args.against.empty()) {
+  if (args.report.against) {
     out << ", " << result.different_count << " different";
   }
   out << '\n';
 }
 
-}  // namespace
-
-int RunReport(const Args& args, Env& env) {
+int RunReport(const ReportArgs& args, Env& env) {
   ReportOptions options = ReportOptionsOf(args, env);
   Result<ReportResult> result = InternalError("report: not run");
   {
@@ -88,6 +97,12 @@ int RunReport(const Args& args, Env& env) {
       result->damage_count > 0 || result->unreadable_count > 0;
   if (is_damaged) return kExitDamaged;
   return result->not_supported_count > 0 ? kExitFailure : kExitFine;
+}
+
+}  // namespace
+
+int RunReport(const Words& words, Env& env) {
+  return RunFilled<ReportArgs>(words, env, RunReport);
 }
 
 }  // namespace holdfast::cli

@@ -13,11 +13,20 @@
 namespace holdfast::cli {
 namespace {
 
-Result<RescueResult> RescueWithProgress(const Args& args, Env& env) {
-  RescueOptions options;
+struct RescueArgs : Args {
+  RescueOptions rescue;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("fill", rescue.fill);
+    fn("compression", rescue.compression);
+  }
+};
+
+Result<RescueResult> RescueWithProgress(const RescueArgs& args, Env& env) {
+  RescueOptions options = args.rescue;
   options.run = RunOptionsOf(args, env);
-  options.fill = args.fill;
-  options.compression = args.compression;
   const JobProgress progress(
       args, env, {.label = "rescue", .last_phase = "check"}, options.run);
   return Rescue(args.operands[0], args.operands[1], options);
@@ -48,7 +57,7 @@ void PrintUnchecked(const RescueResult& result, Env& env) {
   env.out << (count > kNamesShownMax ? " ...\n" : "\n");
 }
 
-void PrintLosses(const RescueResult& result, const Args& args, Env& env) {
+void PrintLosses(const RescueResult& result, const RescueArgs& args, Env& env) {
   const bool color = UseColor(args, env);
   for (const LostLeaf& lost : result.lost) {
     env.out << (color ? "\x1b[31m" : "")
@@ -66,7 +75,7 @@ void PrintLosses(const RescueResult& result, const Args& args, Env& env) {
           << " recovered";
   if (result.filled_count > 0) {
     env.out << ", " << result.filled_count << " filled from "
-            << PrintableText(args.fill);
+            << PrintableText(args.rescue.fill);
   }
   env.out << ", " << lost_count << " lost: " << HumanBytes(result.decoded_bytes)
           << " in " << HumanSeconds(result.total_seconds) << '\n';
@@ -90,13 +99,13 @@ void WriteLoss(const LostLeaf& lost, JsonWriter& json) {
   json.EndObject();
 }
 
-void PrintRescueJson(const RescueResult& result, const Args& args,
+void PrintRescueJson(const RescueResult& result, const RescueArgs& args,
                      std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("source", args.operands[0]);
   json.Field("target", args.operands[1]);
-  json.Field("fill", args.fill);
+  json.Field("fill", args.rescue.fill);
   json.Field("ok", result.is_whole());
   json.Field("format", result.format);
   json.Field("leaf_count", result.leaf_count);
@@ -115,9 +124,7 @@ void PrintRescueJson(const RescueResult& result, const Args& args,
   out << '\n';
 }
 
-}  // namespace
-
-int RunRescue(const Args& args, Env& env) {
+int RunRescue(const RescueArgs& args, Env& env) {
   const auto result = RescueWithProgress(args, env);
   if (!result.ok()) return Fail(env, result.status());
   if (args.json) {
@@ -126,6 +133,12 @@ int RunRescue(const Args& args, Env& env) {
     PrintLosses(*result, args, env);
   }
   return result->is_whole() ? kExitFine : kExitDamaged;
+}
+
+}  // namespace
+
+int RunRescue(const Words& words, Env& env) {
+  return RunFilled<RescueArgs>(words, env, RunRescue);
 }
 
 }  // namespace holdfast::cli

@@ -13,22 +13,29 @@
 namespace holdfast::cli {
 namespace {
 
-ServeOptions ServeOptionsOf(const Args& args, const Env& env) {
-  ServeOptions options;
+struct ServeArgs : Args {
+  ServeOptions serve = {.port = 8017};
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("host", serve.host);
+    fn("port", serve.port);
+    fn("token", serve.token);
+  }
+};
+
+ServeOptions ServeOptionsOf(const ServeArgs& args, const Env& env) {
+  ServeOptions options = args.serve;
   options.paths = args.operands;
   if (options.paths.empty()) options.paths = {"."};
-  options.host = args.host;
-  options.port = args.port;
-  options.token = args.token;
-  options.open = OpenOptionsOf(args);
+  options.open = args.open;
   options.run = RunOptionsOf(args, env);
   options.run.cancel = nullptr;  // cancels the server, not a response
   return options;
 }
 
-}  // namespace
-
-int RunServe(const Args& args, Env& env) {
+int RunServe(const ServeArgs& args, Env& env) {
   ServeOptions options = ServeOptionsOf(args, env);
   std::mutex mutex;
   if (!args.quiet) {
@@ -57,6 +64,12 @@ int RunServe(const Args& args, Env& env) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return kExitFine;
+}
+
+}  // namespace
+
+int RunServe(const Words& words, Env& env) {
+  return RunFilled<ServeArgs>(words, env, RunServe);
 }
 
 }  // namespace holdfast::cli

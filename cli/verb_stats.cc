@@ -19,9 +19,21 @@
 namespace holdfast::cli {
 namespace {
 
+struct StatsArgs : Args {
+  SortKey sort = SortKey::kCheckpoint;
+  bool only_non_finite = false;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("sort", sort);
+    fn("only_non_finite", only_non_finite);
+  }
+};
+
 Result<StatsResult> StatsWithProgress(const Checkpoint& checkpoint,
                                       const std::vector<size_t>& selected,
-                                      const Args& args, Env& env) {
+                                      const StatsArgs& args, Env& env) {
   StatsOptions options;
   options.run = RunOptionsOf(args, env);
   const LeafInfo* const first = checkpoint.leaves().data();
@@ -55,7 +67,7 @@ double SortValue(const LeafStats& leaf, SortKey key) {
 }
 
 std::vector<const LeafStats*> Listed(const StatsResult& result,
-                                     const Args& args) {
+                                     const StatsArgs& args) {
   std::vector<const LeafStats*> listed;
   for (const LeafStats& leaf : result.leaves) {
     const bool is_wanted =
@@ -133,7 +145,7 @@ void PrintAdvice(const StatsResult& result, std::ostream& out) {
 
 void PrintStatsText(const StatsResult& result,
                     const std::vector<const LeafStats*>& listed,
-                    const Args& args, Env& env) {
+                    const StatsArgs& args, Env& env) {
   BeginListing(args, env);
   TextTable table({{"NAME", Align::kLeft, Fit::kShortenName},
                    {"TYPE"},
@@ -219,7 +231,8 @@ void PrintStatsJson(const Checkpoint& checkpoint, const StatsResult& result,
 }
 
 // Returns the exit code. Damage takes precedence over the result of --nan.
-int ExitCodeOfStats(const StatsResult& result, const Args& args, Env& env) {
+int ExitCodeOfStats(const StatsResult& result, const StatsArgs& args,
+                    Env& env) {
   int code = kExitFine;
   for (const LeafStats& leaf : result.leaves) {
     if (leaf.problem.ok()) continue;
@@ -230,17 +243,15 @@ int ExitCodeOfStats(const StatsResult& result, const Args& args, Env& env) {
   return is_bad ? kExitDamaged : code;
 }
 
-}  // namespace
-
-int RunStats(const Args& args, Env& env) {
-  OpenOptions open = OpenOptionsOf(args);
+int RunStats(const StatsArgs& args, Env& env) {
+  OpenOptions open = args.open;
   open.stored_sizes = false;
   const auto opened = Open(args.operands[0], open);
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;
   const auto selected =
       SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1),
-                   args.pattern_kind);
+                   PatternKindOf(args));
   if (!selected.ok()) return Fail(env, selected.status());
   const auto result = StatsWithProgress(checkpoint, *selected, args, env);
   if (!result.ok()) return Fail(env, result.status());
@@ -251,6 +262,12 @@ int RunStats(const Args& args, Env& env) {
     PrintStatsText(*result, listed, args, env);
   }
   return ExitCodeOfStats(*result, args, env);
+}
+
+}  // namespace
+
+int RunStats(const Words& words, Env& env) {
+  return RunFilled<StatsArgs>(words, env, RunStats);
 }
 
 }  // namespace holdfast::cli

@@ -15,6 +15,20 @@
 namespace holdfast::cli {
 namespace {
 
+struct TopArgs : Args {
+  bool follow = false;
+  std::string cache;
+  bool statistics = true;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("follow", follow);
+    fn("cache", cache);
+    fn("statistics", statistics);
+  }
+};
+
 // How often --watch looks for changes, and the longest that other modes wait
 // for a signal.
 constexpr double kWatchSeconds = 1;
@@ -51,7 +65,7 @@ class Answers {
 
 class TopLoop {
  public:
-  TopLoop(const Args& args, const Env& env, top::Terminal& terminal,
+  TopLoop(const TopArgs& args, const Env& env, top::Terminal& terminal,
           top::State& state, StatsCache* cache)
       : args_(args),
         env_(env),
@@ -85,7 +99,7 @@ class TopLoop {
 
  private:
   top::WorkerOptions WorkerOptionsOf() {
-    OpenOptions open = OpenOptionsOf(args_);
+    OpenOptions open = args_.open;
     open.leaves_only = !args_.statistics;
     return {.open = std::move(open),
             .run = RunOptionsOf(args_, env_),
@@ -110,7 +124,7 @@ class TopLoop {
     worker_.Put({.kind = top::AskKind::kList, .path = state_.path});
   }
 
-  const Args& args_;
+  const TopArgs& args_;
   const Env& env_;
   top::Terminal& terminal_;
   top::State& state_;
@@ -121,14 +135,12 @@ class TopLoop {
   top::Worker worker_;  // last, because it posts to the other members
 };
 
-}  // namespace
-
-int RunTop(const Args& args, Env& env) {
+int RunTop(const TopArgs& args, Env& env) {
   const std::string& path = args.operands[0];
   if (!env.open_terminal) {
     return Fail(env, FailedPreconditionError("top: there is no terminal here"));
   }
-  const bool is_root = args.follow && !args.step && IsRootOfSteps(path);
+  const bool is_root = args.follow && !args.open.step && IsRootOfSteps(path);
   if (args.follow && !is_root) {
     return FailUsage(env, "--watch: " + path + " is not a directory of steps");
   }
@@ -148,6 +160,12 @@ int RunTop(const Args& args, Env& env) {
   if (!kept.ok()) Fail(env, kept);
   constexpr int kSignalled = 128;
   return signal == 0 ? kExitFine : kSignalled + signal;
+}
+
+}  // namespace
+
+int RunTop(const Words& words, Env& env) {
+  return RunFilled<TopArgs>(words, env, RunTop);
 }
 
 }  // namespace holdfast::cli

@@ -12,6 +12,16 @@
 namespace holdfast::cli {
 namespace {
 
+struct TreeArgs : Args {
+  int depth_max = std::numeric_limits<int>::max();
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("depth", depth_max);
+  }
+};
+
 struct Node {
   std::string_view key;
   std::vector<size_t> children;    // in the checkpoint's order
@@ -70,7 +80,7 @@ struct Level {
 
 class TreePrinter {
  public:
-  TreePrinter(const Forest& forest, const Args& args, Env& env)
+  TreePrinter(const Forest& forest, const TreeArgs& args, Env& env)
       : forest_(forest),
         out_(env.out),
         glyphs_(env.utf8 ? kBoxes : kAscii),
@@ -156,7 +166,8 @@ void BeginNodeJson(const Node& node, bool at_bottom, JsonWriter* json) {
   json->BeginArray();
 }
 
-void PrintTreeJson(const Forest& forest, const Args& args, JsonWriter* json) {
+void PrintTreeJson(const Forest& forest, const TreeArgs& args,
+                   JsonWriter* json) {
   const auto depth_max = static_cast<size_t>(args.depth_max);
   std::vector<Level> path = {{0}};
   json->Key("children");
@@ -182,7 +193,7 @@ void PrintTreeJson(const Forest& forest, const Args& args, JsonWriter* json) {
 }
 
 void PrintTreeText(const Checkpoint& checkpoint, const Forest& forest,
-                   const Args& args, Env& env) {
+                   const TreeArgs& args, Env& env) {
   BeginListing(args, env);
   const Node& root = forest.at(0);
   if (!args.quiet) env.out << PrintableText(checkpoint.info().path);
@@ -193,10 +204,8 @@ void PrintTreeText(const Checkpoint& checkpoint, const Forest& forest,
   if (!args.quiet) env.out << TotalsText(root.below) << '\n';
 }
 
-}  // namespace
-
-int RunTree(const Args& args, Env& env) {
-  OpenOptions options = OpenOptionsOf(args);
+int RunTree(const TreeArgs& args, Env& env) {
+  OpenOptions options = args.open;
   options.leaves_only = true;
   const auto opened = Open(args.operands[0], options);
   if (!opened.ok()) return Fail(env, opened.status());
@@ -221,6 +230,12 @@ int RunTree(const Args& args, Env& env) {
   json.EndObject();
   env.out << '\n';
   return FailIfUnreadable(env, checkpoint.leaves());
+}
+
+}  // namespace
+
+int RunTree(const Words& words, Env& env) {
+  return RunFilled<TreeArgs>(words, env, RunTree);
 }
 
 }  // namespace holdfast::cli

@@ -15,17 +15,27 @@
 namespace holdfast::cli {
 namespace {
 
+struct VerifyArgs : Args {
+  bool all = false;  // steps of a root
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("all", all);
+  }
+};
+
 Result<VerifyReport> VerifyWithProgress(const std::string& path,
-                                        const Args& args, Env& env,
+                                        const VerifyArgs& args, Env& env,
                                         ProcessGroup* group) {
   RunOptions run = RunOptionsOf(args, env);
-  const OpenOptions open = OpenOptionsOf(args);
+  const OpenOptions open = args.open;
   const JobProgress progress(args, env, {.label = "verify", .group = group},
                              run);
   return Verify(path, open, run, group);
 }
 
-Result<int> VerifyOne(const Args& args, Env& env, ProcessGroup* group) {
+Result<int> VerifyOne(const VerifyArgs& args, Env& env, ProcessGroup* group) {
   const auto report = VerifyWithProgress(args.operands[0], args, env, group);
   if (!report.ok()) return report.status();
   if (args.json) {
@@ -43,7 +53,7 @@ Result<int> VerifyOne(const Args& args, Env& env, ProcessGroup* group) {
 
 // Verifies one step. A step that cannot be opened counts as damaged or not
 // supported.
-Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
+Result<VerifyReport> VerifyStep(const std::string& path, const VerifyArgs& args,
                                 Env& env, ProcessGroup* group) {
   Result<VerifyReport> report = VerifyWithProgress(path, args, env, group);
   if (report.ok() || !IsDamage(report.status())) return report;
@@ -58,7 +68,7 @@ Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
 // intact step.
 class RootReport {
  public:
-  RootReport(const Args& args, Env& env) : args_(args), env_(env) {
+  RootReport(const VerifyArgs& args, Env& env) : args_(args), env_(env) {
     if (!args.json) return;
     json_ = std::make_unique<JsonWriter>(env.out);
     json_->BeginObject();
@@ -99,12 +109,12 @@ class RootReport {
   }
 
  private:
-  const Args& args_;
+  const VerifyArgs& args_;
   Env& env_;
   std::unique_ptr<JsonWriter> json_;
 };
 
-Result<int> VerifyRoot(const Args& args, Env& env, ProcessGroup* group) {
+Result<int> VerifyRoot(const VerifyArgs& args, Env& env, ProcessGroup* group) {
   const std::string& root = args.operands[0];
   const auto steps = ScanSteps(root);
   if (!steps.ok()) return steps.status();
@@ -124,16 +134,20 @@ Result<int> VerifyRoot(const Args& args, Env& env, ProcessGroup* group) {
   return code;
 }
 
-}  // namespace
-
-int RunVerify(const Args& args, Env& env) {
-  const bool is_root = !args.step && IsRootOfSteps(args.operands[0]);
+int RunVerify(const VerifyArgs& args, Env& env) {
+  const bool is_root = !args.open.step && IsRootOfSteps(args.operands[0]);
   if (args.all && !is_root) {
     return FailUsage(env, "verify: --all is for a directory of steps");
   }
   return OnRanks(args, env, [&](ProcessGroup* group, Env& own) -> Result<int> {
     return is_root ? VerifyRoot(args, own, group) : VerifyOne(args, own, group);
   });
+}
+
+}  // namespace
+
+int RunVerify(const Words& words, Env& env) {
+  return RunFilled<VerifyArgs>(words, env, RunVerify);
 }
 
 }  // namespace holdfast::cli

@@ -11,7 +11,24 @@
 namespace holdfast::cli {
 namespace {
 
-void PrintViewJson(const ViewResult& result, const Args& args,
+struct ViewArgs : MappingArgs {
+  ViewOptions view;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    MappingArgs::Fields(fn);
+    fn("view_format", view.format);
+    fn("zarr_format", view.zarr_format);
+    fn("link", view.link);
+    fn("checksums", view.checksums);
+    fn("must_refer", view.must_refer);
+    fn("compression", view.compression);
+    fn("chunk_bytes", view.chunk_bytes);
+    fn("overwrite", view.overwrite);
+  }
+};
+
+void PrintViewJson(const ViewResult& result, const ViewArgs& args,
                    std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
@@ -38,7 +55,7 @@ void PrintViewJson(const ViewResult& result, const Args& args,
   out << '\n';
 }
 
-void PrintViewText(const ViewResult& result, const Args& args,
+void PrintViewText(const ViewResult& result, const ViewArgs& args,
                    std::ostream& out) {
   for (const ViewResult::Copied& copied : result.copied) {
     out << copied.leaf << ": copied (" << HumanBytes(copied.byte_count)
@@ -56,12 +73,10 @@ void PrintViewText(const ViewResult& result, const Args& args,
   out << '\n';
 }
 
-}  // namespace
-
-int RunView(const Args& args, Env& env) {
-  ViewOptions options;
+int RunView(const ViewArgs& args, Env& env) {
+  ViewOptions options = args.view;
   options.run = RunOptionsOf(args, env);
-  options.open = OpenOptionsOf(args);
+  options.open = args.open;
   auto names = SelectedNames(args);
   if (!names.ok()) return Fail(env, names.status());
   options.names = *std::move(names);
@@ -72,14 +87,6 @@ int RunView(const Args& args, Env& env) {
   if (!recipe.ok()) return Fail(env, recipe.status());
   options.recipe = *std::move(recipe);
   options.recipe_options = args.recipe_options;
-  if (args.format) options.format = *args.format;
-  if (args.zarr_format) options.zarr_format = *args.zarr_format;
-  options.link = args.link;
-  options.checksums = args.checksums;
-  options.must_refer = args.must_refer;
-  options.compression = args.compression;
-  options.chunk_bytes = args.chunk_bytes;
-  options.overwrite = args.overwrite;
   const JobProgress progress(args, env, {.label = "view"}, options.run);
   const auto result = View(args.operands[0], args.operands[1], options);
   if (!result.ok()) return Fail(env, result.status());
@@ -89,6 +96,12 @@ int RunView(const Args& args, Env& env) {
     PrintViewText(*result, args, env.out);
   }
   return kExitFine;
+}
+
+}  // namespace
+
+int RunView(const Words& words, Env& env) {
+  return RunFilled<ViewArgs>(words, env, RunView);
 }
 
 }  // namespace holdfast::cli

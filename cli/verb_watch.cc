@@ -15,6 +15,18 @@
 namespace holdfast::cli {
 namespace {
 
+struct WatchArgs : Args {
+  bool once = false;
+  double interval_seconds = 1;
+
+  template <typename Fn>
+  void Fields(const Fn& fn) {
+    Args::Fields(fn);
+    fn("once", once);
+    fn("interval_seconds", interval_seconds);
+  }
+};
+
 std::string DoneText(const LiveRank& rank) {
   if (rank.total_bytes == 0) return "-";
   return HumanBytes(rank.done_bytes) + " of " + HumanBytes(rank.total_bytes);
@@ -29,7 +41,7 @@ std::string LeftText(const LiveRank& rank) {
   return rank.expected_seconds ? HumanSeconds(*rank.expected_seconds) : "-";
 }
 
-void PrintTable(const std::vector<LiveSave>& saves, const Args& args,
+void PrintTable(const std::vector<LiveSave>& saves, const WatchArgs& args,
                 Env& env) {
   if (saves.empty() && !args.quiet) env.out << "no save is under way\n";
   for (const LiveSave& save : saves) {
@@ -76,7 +88,7 @@ void WriteRank(const LiveRank& rank, JsonWriter& json) {
   json.EndObject();
 }
 
-void PrintWatchJson(const std::vector<LiveSave>& saves, const Args& args,
+void PrintWatchJson(const std::vector<LiveSave>& saves, const WatchArgs& args,
                     std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
@@ -137,9 +149,7 @@ void WaitFor(double seconds, const Env& env) {
   }
 }
 
-}  // namespace
-
-int RunWatch(const Args& args, Env& env) {
+int RunWatch(const WatchArgs& args, Env& env) {
   ChangeLines lines;
   while (!env.cancelled()) {
     const auto saves = LiveSaves(args.operands[0]);
@@ -159,6 +169,12 @@ int RunWatch(const Args& args, Env& env) {
     WaitFor(args.interval_seconds, env);
   }
   return kExitFine;
+}
+
+}  // namespace
+
+int RunWatch(const Words& words, Env& env) {
+  return RunFilled<WatchArgs>(words, env, RunWatch);
 }
 
 }  // namespace holdfast::cli

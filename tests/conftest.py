@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--cli",
         default=str(ROOT / "build/dev/cli/holdfast"),
-        help="the holdfast command of tests/remote and tests/terminal",
+        help="the holdfast command of tests/{cli,remote,terminal}",
     )
     parser.addoption(
         "--long",

@@ -26,7 +26,8 @@ MARKER = re.compile(
     r"(<!-- (verbs|options)(?: of ([\w-]+))?: written by tools/options.py -->)"
     r".*?(<!-- end of \2 -->)", re.DOTALL)
 # Sets of verbs that are named on the page instead of listed.
-SETS = {"all": "all", "reporting": "all that report"}
+SETS = {"all": "all", "reporting": "all that report",
+        "reaching": "all that take URLs"}
 # Words of a help text that are code: 'quoted' ones, options, schemes of URLs,
 # and words with a character that prose lacks.
 CODE = re.compile(
@@ -59,6 +60,8 @@ def markdown(text):
 def sentences(text, entry):
     """Returns a text and what the entry adds to it as one cell."""
     parts = [markdown(text) + "."]
+    for verb, own in entry.get("help_by_verb", ()):
+        parts.append(f"`{verb}`: {markdown(own)}.")
     if "page" in entry:
         parts.append(entry["page"])
     if "shown" in entry:
@@ -69,7 +72,8 @@ def sentences(text, entry):
 
 
 def verb_rows(table):
-    groups = [*table["verb_groups"], ""]  # help and its like come last
+    # Help and its like come last.
+    groups = [name for name, _ in table["verb_groups"]] + [""]
     verbs = sorted(table["verbs"], key=lambda row: groups.index(row["group"]))
     return ["| verb | does |", "|---|---|"] + [
         f"| `holdfast {verb['name']}{' ' + verb.get('operands', '')}".rstrip()

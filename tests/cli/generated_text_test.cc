@@ -45,17 +45,65 @@ TEST(GeneralHelp, NamesEveryVerb) {
 
 TEST(VerbHelp, HasItsFlagsAndExamplesAndNoOthers) {
   for (const Verb& verb : AllVerbs()) {
-    const auto ran = RunWords({std::string(verb.name), "--help"});
+    const auto ran = RunWords({std::string(verb.name), "s3://b/x", "--help"});
     EXPECT_EQ(ran.code, 0);
-    EXPECT_EQ(RunWords({"help", std::string(verb.name)}).out, ran.out);
+    EXPECT_EQ(VerbHelp(verb, /*with_stores=*/true), ran.out);
     for (const Flag& flag : AllFlags()) {
       const std::string line = "\n  " + FlagSpelling(flag);
       const bool found = ran.out.find(line) != std::string::npos;
-      EXPECT_EQ(found, Applies(flag, verb.id)) << verb.name << flag.name;
+      EXPECT_EQ(found, Applies(flag, verb)) << verb.name << flag.name;
     }
-    for (const Example& example : verb.examples) {
-      EXPECT_THAT(ran.out, HasSubstr(std::string(example.command)));
+    for (const auto& [command, meaning] : Pairs(verb.examples)) {
+      EXPECT_THAT(ran.out, HasSubstr(std::string(command)));
     }
+  }
+}
+
+// Returns where each text is, one after the other.
+void ExpectInOrder(const std::string& text,
+                   const std::vector<std::string>& parts) {
+  size_t at = 0;
+  for (const std::string& part : parts) {
+    at = text.find(part, at);
+    ASSERT_NE(at, std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(VerbHelp, HasItsOwnFlagsFirstAndOnlyNamesThoseOfStores) {
+  const auto ran = RunWords({"help", "diff"});
+  EXPECT_EQ(RunWords({"diff", "/a", "/b", "--help"}).out, ran.out);
+  ExpectInOrder(ran.out, {"\nOptions:\n", "      --atol X", "\nLeaves:\n",
+                          "      --map RULE", "\nWhat is read:\n", "\nWork:\n",
+                          "\nOutput:\n", "\nObject stores:\n  --endpoint,",
+                          "(holdfast help stores)"});
+  EXPECT_EQ(ran.out.find("--endpoint URL"), std::string::npos);
+}
+
+TEST(VerbHelp, SaysWhatAFlagDoesForThisVerb) {
+  EXPECT_THAT(RunWords({"help", "diff"}).out, HasSubstr("Rename A's leaves."));
+  EXPECT_THAT(RunWords({"help", "view"}).out,
+              HasSubstr("Take the leaves that a recipe"));
+  EXPECT_THAT(RunWords({"man"}).out, HasSubstr("diff: Rename A\\(aqs leaves."));
+}
+
+TEST(GroupHelp, HasTheFlagsOfTheGroup) {
+  const auto ran = RunWords({"help", "stores"});
+  EXPECT_EQ(ran.code, 0);
+  for (const Flag& flag : AllFlags()) {
+    const bool found = ran.out.find(FlagSpelling(flag)) != std::string::npos;
+    EXPECT_EQ(found, flag.group == "stores") << flag.name;
+  }
+  EXPECT_EQ(RunWords({"help", "compare"}).code, 2);  // only a verb has them
+}
+
+TEST(Overview, IsOneScreenWithEveryVerbForPeople) {
+  const auto ran = RunWords({});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_LE(std::count(ran.err.begin(), ran.err.end(), '\n'), 40);
+  for (const Verb& verb : AllVerbs()) {
+    const std::string line = "\n  " + std::string(verb.name) + " ";
+    const bool found = ran.err.find(line) != std::string::npos;
+    EXPECT_EQ(found, !verb.group.empty()) << verb.name;
   }
 }
 

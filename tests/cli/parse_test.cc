@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
+#include "cli/args.h"
 #include "cli/flags.h"
 #include "cli/select.h"
 #include "holdfast/tools/glob.h"
+#include "tests/cli/run_words.h"
 
 namespace holdfast::cli {
 namespace {
@@ -15,36 +15,46 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(ParseArgs, TakesGnuSpellings) {
-  const auto args = ParseArgs({"verify", "--ram=512M", "--threads", "3", "-q",
-                               "/ckpt", "--step=7", "--no-verify"});
+// Returns the arguments of a command line whose values are checked, too.
+Result<Args> Parsed(const std::vector<std::string>& words) {
+  const auto parsed = ParseWords(words);
+  if (!parsed.ok()) return parsed.status();
+  Args args;
+  const Status filled = parsed->Fill(&args);
+  if (!filled.ok()) return filled;
+  return args;
+}
+
+TEST(ParseWords, TakesGnuSpellings) {
+  const auto args = Parsed({"verify", "--ram=512M", "--threads", "3", "-q",
+                            "/ckpt", "--step=7", "--no-verify"});
   ASSERT_TRUE(args.ok()) << args.status().message();
-  EXPECT_EQ(args->verb, VerbId::kVerify);
+  EXPECT_EQ(args->verb, FindVerb("verify"));
   EXPECT_THAT(args->operands, ElementsAre("/ckpt"));
-  EXPECT_EQ(args->ram_bytes_max, uint64_t{512} << 20);
-  EXPECT_EQ(args->threads, 3);
-  EXPECT_EQ(args->step, 7);
+  EXPECT_EQ(args->run.memory_bytes, uint64_t{512} << 20);
+  EXPECT_EQ(args->run.threads, 3);
+  EXPECT_EQ(args->open.step, 7);
   EXPECT_TRUE(args->quiet);
-  EXPECT_FALSE(args->verify);
+  EXPECT_FALSE(args->open.verify);
 }
 
-TEST(ParseArgs, TakesAttachedAndBundledShortFlags) {
-  EXPECT_EQ(ParseArgs({"verify", "-j4", "/c"})->threads, 4);
-  EXPECT_EQ(ParseArgs({"verify", "-j", "4", "/c"})->threads, 4);
-  const auto args = ParseArgs({"ls", "-lq", "/c"});
-  ASSERT_TRUE(args.ok());
-  EXPECT_TRUE(args->long_listing && args->quiet);
+TEST(ParseWords, TakesAttachedAndBundledShortFlags) {
+  EXPECT_EQ(Parsed({"verify", "-j4", "/c"})->run.threads, 4);
+  EXPECT_EQ(Parsed({"verify", "-j", "4", "/c"})->run.threads, 4);
+  const auto words = ParseWords({"ls", "-lq", "/c"});
+  ASSERT_TRUE(words.ok());
+  EXPECT_TRUE(words->Has("long") && words->Has("quiet"));
 }
 
-TEST(ParseArgs, EndsFlagsAtTwoDashes) {
-  const auto args = ParseArgs({"ls", "--", "--json", "-l", "--"});
+TEST(ParseWords, EndsFlagsAtTwoDashes) {
+  const auto args = Parsed({"ls", "--", "--json", "-l", "--"});
   ASSERT_TRUE(args.ok());
   EXPECT_FALSE(args->json);
   EXPECT_THAT(args->operands, ElementsAre("--json", "-l", "--"));
 }
 
-TEST(ParseArgs, TakesFlagsBeforeTheVerb) {
-  const auto args = ParseArgs({"--json", "ls", "/c", "-"});
+TEST(ParseWords, TakesFlagsBeforeTheVerb) {
+  const auto args = Parsed({"--json", "ls", "/c", "-"});
   ASSERT_TRUE(args.ok());
   EXPECT_TRUE(args->json);
   EXPECT_THAT(args->operands, ElementsAre("/c", "-"));
@@ -55,9 +65,9 @@ struct BadLine {
   std::string message;
 };
 
-TEST(ParseArgs, SaysWhatIsWrong) {
+TEST(ParseWords, SaysWhatIsWrong) {
   const BadLine cases[] = {
-      {{}, "no verb given"},
+      {{"--json"}, "no verb given"},
       {{"lss", "/c"}, "unknown verb 'lss' (did you mean ls?)"},
       {{"vreify", "/c"}, "did you mean verify?"},
       {{"frobnicate"}, "unknown verb 'frobnicate'"},
@@ -67,7 +77,7 @@ TEST(ParseArgs, SaysWhatIsWrong) {
       {{"ls", "--npy", "/c"}, "--npy is not an option of 'ls'"},
       {{"ls", "--json=1", "/c"}, "--json does not take a value"},
       {{"ls", "/c", "--sort"}, "--sort needs a value (KEY)"},
-      {{"ls", "/c", "--sort", "date"}, "want name or size"},
+      {{"ls", "/c", "--sort", "date"}, "want name, size, mean"},
       {{"ls", "--step", "-1", "/c"}, "--step: got '-1', want a step number"},
       {{"verify", "--threads=x", "/c"}, "--threads: got 'x'"},
       {{"verify", "--ram", "lots", "/c"}, "--ram: got 'lots'"},
@@ -79,47 +89,79 @@ TEST(ParseArgs, SaysWhatIsWrong) {
       {{"info", "/a", "/b"}, "unexpected operand '/b'"},
   };
   for (const BadLine& bad : cases) {
-    const auto args = ParseArgs(bad.words);
-    EXPECT_EQ(args.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(args.status().message()), HasSubstr(bad.message));
+    const auto ran = testing::RunWords(bad.words);
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.err, HasSubstr(bad.message));
   }
 }
 
-TEST(ParseArgs, AsksNoOperandsOfHelp) {
-  EXPECT_TRUE(ParseArgs({"ls", "--help"})->help);
-  EXPECT_TRUE(ParseArgs({"--version"})->version);
+TEST(ParseWords, AsksNoOperandsOfHelp) {
+  EXPECT_TRUE(ParseWords({"ls", "--help"})->Has("help"));
+  EXPECT_TRUE(ParseWords({"--version"})->Has("version"));
 }
 
 TEST(FlagTable, IsConsistent) {
   for (const Flag& flag : AllFlags()) {
     EXPECT_EQ(FindFlag(flag.name), &flag);
-    if (flag.short_name != 0) {
-      EXPECT_EQ(FindShortFlag(flag.short_name), &flag);
+    if (!flag.short_name.empty()) {
+      EXPECT_EQ(FindShortFlag(flag.short_name[0]), &flag);
     }
-    EXPECT_NE(flag.verbs, 0u) << flag.name;
-    EXPECT_EQ(flag.completion == Completion::kChoices, !flag.choices.empty());
+    EXPECT_EQ(flag.type == "bool", !flag.takes_value()) << flag.name;
+    EXPECT_EQ(flag.type == "choice", !flag.choices.empty()) << flag.name;
     EXPECT_FALSE(flag.help.ends_with('.')) << flag.name;
-    Args args;
-    if (!flag.takes_value()) {
-      EXPECT_TRUE(flag.apply("", &args).ok());
-      continue;
-    }
-    // Flags with values reject garbage, except those that accept any word.
-    const std::set<std::string_view> names = {
-        "item",         "metric", "map-file", "select",  "drop",
-        "map",          "report", "region",   "profile", "user-project",
-        "ca-bundle",    "output", "against",  "host",    "token",
-        "cache",        "trace",  "bad-if",   "root",    "python",
-        "without-sync", "fill"};
-    if (!names.contains(flag.name)) {
-      const char* rubbish = flag.name == "spec" ? "rub+,bish" : "rubbish";
-      EXPECT_EQ(flag.apply(rubbish, &args).code(), StatusCode::kInvalidArgument)
-          << flag.name;
+    EXPECT_TRUE(FindPair(OptionGroups(), flag.group)) << flag.name;
+    for (const LinePair& own : Pairs(flag.help_by_verb)) {
+      const Verb* verb = FindVerb(own.first);
+      ASSERT_NE(verb, nullptr) << flag.name << ": " << own.first;
+      EXPECT_TRUE(Applies(flag, *verb)) << flag.name << ": " << own.first;
     }
   }
   for (const Verb& verb : AllVerbs()) {
-    EXPECT_EQ(&VerbOf(verb.id), &verb);
-    EXPECT_FALSE(verb.examples.empty()) << verb.name;
+    EXPECT_FALSE(Pairs(verb.examples).empty()) << verb.name;
+    if (verb.group.empty()) continue;
+    EXPECT_TRUE(FindPair(VerbGroups(), verb.group)) << verb.name;
+  }
+}
+
+// Returns a command line of `verb` with one option.
+std::vector<std::string> LineWith(const Verb& verb, const Flag& flag,
+                                  const std::string& value) {
+  std::vector<std::string> words = {std::string(verb.name)};
+  words.resize(1 + std::stoul(std::string(Lines(verb.operand_count)[0])),
+               "/nowhere");
+  words.push_back("--" + std::string(flag.name));
+  if (flag.takes_value()) words.push_back(value);
+  return words;
+}
+
+// The next option is refused, so that no verb runs.
+testing::Ran RunUpTo(std::vector<std::string> words) {
+  words.push_back("--color=rubbish");
+  return testing::RunWords(words);
+}
+
+TEST(FlagTable, EachVerbTakesItsOptions) {
+  for (const Verb& verb : AllVerbs()) {
+    for (const Flag& flag : AllFlags()) {
+      if (!Applies(flag, verb) || IsGlobal(flag)) continue;
+      const std::string value(flag.choices.empty() ? "1"
+                                                   : Lines(flag.choices)[0]);
+      const auto ran = RunUpTo(LineWith(verb, flag, value));
+      EXPECT_EQ(ran.code, 2) << verb.name << ": " << ran.err;
+    }
+  }
+}
+
+TEST(FlagTable, ValuesOfOtherFormsAreRefused) {
+  for (const Verb& verb : AllVerbs()) {
+    for (const Flag& flag : AllFlags()) {
+      const bool takes_any = flag.type == "text" || flag.type == "texts" ||
+                             flag.type == "path" || flag.type == "bool";
+      if (!Applies(flag, verb) || takes_any) continue;
+      const auto ran = RunUpTo(LineWith(verb, flag, "rubbish"));
+      EXPECT_THAT(ran.err,
+                  HasSubstr("--" + std::string(flag.name) + ": got 'rubbish'"));
+    }
   }
 }
 

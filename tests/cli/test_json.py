@@ -236,7 +236,10 @@ def test_schemas_are_closed() -> None:
 
 
 def test_each_verb_has_a_schema(cli: str) -> None:
-    """Each verb that takes --json has a schema or shares one."""
+    """Each verb that takes --json has a schema or shares one, and the page
+    links to each schema."""
+    page = (ROOT / "doc/cli.md").read_text("utf-8")
+    assert [name for name in SCHEMAS if f"(json/{name}.json)" not in page] == []
     table = json.loads((ROOT / "tools/options.json").read_text("utf-8"))
     shared = {"reshard", "materialize"}  # convert's
     screens = {"top"}  # refuses everything but a terminal
