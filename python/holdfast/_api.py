@@ -446,6 +446,8 @@ def load(
             " has its own devices, and without mmap; want one of them"
         )
     names = [select] if isinstance(select, str) else select
+    if names is not None:
+        names = list(names)
     options: dict[str, Any] = run_options(threads, memory_bytes)
     source = os.fspath(path)
     call = None
@@ -518,6 +520,8 @@ def load(
                 progress=progress_fn,
                 **options,
             )
+            if on_device is not None and names is not None:
+                tree = _target.without_rest(tree)
     log.info(
         "loaded %s: %s",
         os.fspath(path),

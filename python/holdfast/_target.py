@@ -194,6 +194,8 @@ def like(
         return [
             like(leaves, child, target_of_array, an_object) for child in stored
         ]
+    if stored is _NOT_SELECTED:
+        return ...
     if not _is_leaf_index(stored):
         return stored  # None, (), ...
     info = leaves[stored]
@@ -207,6 +209,19 @@ def like(
     if info.dtype is None:
         return 0  # the read fails and gives the reason
     return target_of_array(info)
+
+
+def without_rest(tree: Any) -> Any:
+    """Returns what was read without the `...` at the ends of lists, where
+    nothing was selected."""
+    if isinstance(tree, dict):
+        return {key: without_rest(child) for key, child in tree.items()}
+    if isinstance(tree, list):
+        end = len(tree)
+        while end > 0 and tree[end - 1] is ...:
+            end -= 1
+        return [without_rest(child) for child in tree[:end]]
+    return tree
 
 
 def like_selected(

@@ -90,6 +90,11 @@ def assert_same(got: Any, want: Any, name: str = "") -> None:
         for key in want:
             assert_same(got[key], want[key], f"{name}.{key}")
         return
+    if isinstance(want, list):
+        assert len(got) == len(want), name
+        for i, each in enumerate(want):
+            assert_same(got[i], each, f"{name}.{i}")
+        return
     if isinstance(got, TwinTensor):
         got = got.on_host()
     assert got.dtype == want.dtype, name
@@ -730,6 +735,20 @@ def test_a_load_opens_the_newest_step_once(
     got = holdfast.load(tmp_path, arrays="torch", device="cuda:0", select=[])
     assert_same(got, {"w": values() + 1})
     assert opened == [7]
+
+
+def test_lists_are_selected_from_as_on_the_host(tmp_path: Path) -> None:
+    lists = {
+        "layers": [torch.ones(2), torch.zeros(2)],
+        "opt": ({"m": torch.ones(3)}, {"m": torch.ones(4)}),
+    }
+    holdfast.save(tmp_path / "a", lists)
+    for select in ("layers.0", "opt.0.m", {"layers.0", "opt.0"}, "layers"):
+        want = holdfast.load(tmp_path / "a", arrays="torch", select=select)
+        got = holdfast.load(
+            tmp_path / "a", arrays="torch", device="cuda:0", select=select
+        )
+        assert_same(got, want)
 
 
 def test_a_key_without_leaves_is_refused_as_on_the_host(

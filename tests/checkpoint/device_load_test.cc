@@ -60,11 +60,11 @@ TEST_F(DeviceLoads, WindowsOfAllSizesShareOneBound) {
   loader_ = std::make_unique<DeviceLoader>(twin_, options);
   const auto checkpoint = SmallCheckpoint();
   RunOptions run;
-  run.thread_count = 1;
+  run.threads = 1;
   for (const int64_t row_count : {2, 60}) {  // a small window, and a large one
     const std::vector<TargetBox> boxes = {
         BoxOn(0, *checkpoint, 0, {{0, 0}, {row_count, 100}}, DType::kFloat32,
-              TargetLayout::kRows)};
+              ElementOrder::kRows)};
     ASSERT_TRUE(Load(*checkpoint, boxes, run).ok());
     EXPECT_TRUE(AreRight(boxes));
     EXPECT_EQ(twin_.pinned_bytes(), row_count == 2 ? 1024u : 4096u);
