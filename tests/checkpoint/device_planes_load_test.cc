@@ -313,7 +313,7 @@ TEST_F(DevicePlanesLoads, ADeviceWithoutRoomLeavesTheWorkToTheHost) {
   const auto checkpoint = SaveSixChunks();
   const std::vector<TargetBox> boxes = {WholeOn(0, *checkpoint)};
   DeviceTwin::Options options = {.device_count = 2};
-  options.device_bytes_max = twin_.device_bytes(0) + (200 << 10);
+  options.device_bytes_max = twin_.device_bytes(0) + (120 << 10);
   twin_.SetOptions(options);
   Progress last;
   RunOptions run;
@@ -326,7 +326,7 @@ TEST_F(DevicePlanesLoads, ADeviceWithoutRoomLeavesTheWorkToTheHost) {
   EXPECT_EQ(loaded->chunk_count, 6u);
   EXPECT_EQ(last.done_bytes, last.total_bytes);
   // It takes at most half of what is free.
-  EXPECT_LE(twin_.device_bytes_peak(0) - twin_.device_bytes(0), 100u << 10);
+  EXPECT_LE(twin_.device_bytes_peak(0) - twin_.device_bytes(0), 60u << 10);
 }
 
 TEST_F(DevicePlanesLoads, EachFailingCallIsAnErrorOrLeavesTheWorkToTheHost) {
