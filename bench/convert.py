@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times conversions against `cp` of the same files; measures peak memory.
 
-usage: convert.py HOLDFAST [--dir DIR] [--mib N] [--rounds N] [--ram SIZE]
+usage: convert.py HOLDFAST [--dir DIR] [--mib N] [--rounds N] [--memory SIZE]
 
 Saves a checkpoint of N MiB (random float32 in 16 arrays, which zstd cannot
 compress), then runs in each round, one after the other: `cp -r` of the
@@ -62,7 +62,7 @@ def main():
     parser.add_argument("--dir", default=None)
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ram", default="256M")
+    parser.add_argument("--memory", default="256M")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.dir) as scratch_name:
         scratch = pathlib.Path(scratch_name)
@@ -75,7 +75,7 @@ def main():
             target=make_source, args=(orbax, args.mib))
         maker.start()
         maker.join()
-        convert = [args.holdfast, "convert", "--quiet", "--ram", args.ram]
+        convert = [args.holdfast, "convert", "--quiet", "--memory", args.memory]
         none = ["--compression", "none"]
         timed([*convert, "--to", "safetensors", str(orbax), str(flat)])
         ways = {
@@ -97,7 +97,8 @@ def main():
                 cpu_seconds[way].append(cpu)
                 peak_kib[way] = max(peak_kib[way], kib)
                 remove(target)
-    print(f"{args.mib} MiB, --ram {args.ram}, {args.rounds} rounds, medians")
+    print(f"{args.mib} MiB, --memory {args.memory}, {args.rounds} rounds, "
+          "medians")
     print("| what | seconds | MiB/s | CPU seconds | peak MiB |")
     print("|---|--:|--:|--:|--:|")
     for way, all_seconds in seconds.items():

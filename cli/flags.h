@@ -17,7 +17,7 @@ namespace holdfast::cli {
 // An option as the command takes it.
 struct Flag {
   std::string_view option;      // the table's name: "memory_bytes"
-  std::string_view name;        // as typed, without "--": "ram"
+  std::string_view name;        // as typed, without "--": "memory"
   std::string_view short_name;  // one letter, or empty
   std::string_view value_name;  // empty: a switch
   std::string_view type;        // "bool", "int", "bytes", "choice", "text", ...

@@ -46,7 +46,7 @@ Result<std::optional<Recipe>> RecipeOf(const MappingArgs& args) {
       return std::optional<Recipe>();
     }
     return InvalidArgumentError(
-        "--reverse and --set are about a recipe (--map)");
+        "--reverse and --size are about a recipe (--map)");
   }
   auto shipped = Recipe::Named(name);
   if (shipped.ok()) return std::optional<Recipe>(*std::move(shipped));

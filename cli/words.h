@@ -31,7 +31,7 @@
 
 namespace holdfast::cli {
 
-// Returns "--ram: got 'lots', want a size such as 512M or 2GiB".
+// Returns "--memory: got 'lots', want a size such as 512M or 2GiB".
 Status BadValue(const Flag& flag, std::string_view value);
 
 // Each parses one value of an option. Lists grow with each.

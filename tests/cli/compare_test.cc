@@ -64,7 +64,8 @@ TEST_F(CompareVerbs, DiffPrintsTheWorstAndExits) {
   EXPECT_EQ(RunWords({"diff", Path("a"), Path("b"), "nothing"}).code, 3);
   EXPECT_EQ(RunWords({"diff", "--atol=2", Path("a"), Path("c")}).code, 0);
   EXPECT_EQ(RunWords({"diff", "--atol=-2", Path("a"), Path("c")}).code, 2);
-  EXPECT_EQ(RunWords({"diff", "--structure", Path("a"), Path("c")}).code, 0);
+  EXPECT_EQ(RunWords({"diff", "--only-structure", Path("a"), Path("c")}).code,
+            0);
   EXPECT_EQ(RunWords({"diff", Path("a"), Path("none")}).code, 3);
 }
 

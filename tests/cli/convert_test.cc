@@ -51,9 +51,9 @@ TEST_F(ConvertVerb, LeavesWhatIsNotSaidToTheSource) {
 
 TEST_F(ConvertVerb, PassesOn) {
   const Ran ran = RunWords(
-      {"convert", "--to=orbax-v1", "--zarr=3", "--ocdbt=no",
-       "--compression=fast", "--chunk-bytes=1M", "--overwrite", "--no-check",
-       "--ram=1G", "-j3", "--json", "/c", "/new", "params.?"});
+      {"convert", "--to=orbax-v1", "--zarr-format=3", "--ocdbt=no",
+       "--compression=fast", "--chunk-bytes=1M", "--overwrite", "--no-compare",
+       "--memory=1G", "-j3", "--json", "/c", "/new", "params.?"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   const ConvertOptions& options = Calls().convert;
   EXPECT_EQ(options.format, Format::kOrbaxV1);
@@ -79,8 +79,8 @@ TEST_F(ConvertVerb, RefusesOtherFormatsByName) {
 }
 
 TEST_F(ConvertVerb, IsAnotherFormatToo) {
-  EXPECT_EQ(RunWords({"convert", "--also=safetensors", "--shard-bytes=1M", "/c",
-                      "/new"})
+  EXPECT_EQ(RunWords({"convert", "--also=safetensors", "--data-file-bytes=1M",
+                      "/c", "/new"})
                 .code,
             0);
   EXPECT_NE(Calls().convert.also, nullptr);
@@ -92,7 +92,7 @@ TEST_F(ConvertVerb, IsAnotherFormatToo) {
 }
 
 TEST_F(ConvertVerb, TakesARecipe) {
-  Ran ran = RunWords({"convert", "--map=demo", "--reverse", "--set=heads=8",
+  Ran ran = RunWords({"convert", "--map=demo", "--reverse", "--size=heads=8",
                       "--map=a=b", "/c", "/new"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   const ConvertOptions& options = Calls().convert;
@@ -105,7 +105,7 @@ TEST_F(ConvertVerb, TakesARecipe) {
   ran = RunWords({"convert", "--map=nowhere.json", "/c", "/new"});
   EXPECT_EQ(ran.code, 3);
   EXPECT_THAT(ran.err, HasSubstr("no recipe is called nowhere.json"));
-  EXPECT_EQ(RunWords({"convert", "--set=heads", "/c", "/new"}).code, 2);
+  EXPECT_EQ(RunWords({"convert", "--size=heads", "/c", "/new"}).code, 2);
   for (const char* verb : {"diff", "merge"}) {
     ran = RunWords({verb, "--map=demo", "/c", "/c", "/new"});
     EXPECT_EQ(ran.code, 2);
@@ -120,8 +120,9 @@ TEST_F(ConvertVerb, TakesARecipe) {
 }
 
 TEST_F(ConvertVerb, ViewPassesOnAndTellsWhatIsCopied) {
-  Ran ran = RunWords({"view", "--link=hard", "--checksums", "--refer-all",
-                      "--zarr=2", "--as=orbax-v1", "--map=demo", "/c", "/v"});
+  Ran ran =
+      RunWords({"view", "--link=hard", "--checksums", "--no-copy",
+                "--zarr-format=2", "--as=orbax-v1", "--map=demo", "/c", "/v"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   const ViewOptions& options = Calls().view;
   EXPECT_EQ(options.link, LinkKind::kHard);
@@ -143,7 +144,8 @@ TEST_F(ConvertVerb, ViewPassesOnAndTellsWhatIsCopied) {
 }
 
 TEST_F(ConvertVerb, MaterializePassesOn) {
-  Ran ran = RunWords({"materialize", "--compression=planes", "--zarr=2", "/c"});
+  Ran ran = RunWords(
+      {"materialize", "--compression=planes", "--zarr-format=2", "/c"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(Calls().convert_target, "");
   EXPECT_EQ(Calls().convert.compression, Compression::kPlanes);
@@ -163,7 +165,7 @@ TEST_F(ConvertVerb, PassesRulesOn) {
       RunWords({"convert", "--to=npz", "--map=a/(.*)=b/\\1",
                 "--map-file=" + table, "--select=a", "--drop=b*", "--drop=c",
                 "--cast=*=bfloat16", "--shards=w=4,1", "--nest", "--strict",
-                "--restart", "--shard-bytes=1G", "/c", "/new"});
+                "--restart", "--data-file-bytes=1G", "/c", "/new"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   const ConvertOptions& options = Calls().convert;
   EXPECT_EQ(options.format, Format::kNpz);

@@ -26,7 +26,7 @@ Result<Args> Parsed(const std::vector<std::string>& words) {
 }
 
 TEST(ParseWords, TakesGnuSpellings) {
-  const auto args = Parsed({"verify", "--ram=512M", "--threads", "3", "-q",
+  const auto args = Parsed({"verify", "--memory=512M", "--threads", "3", "-q",
                             "/ckpt", "--step=7", "--no-verify"});
   ASSERT_TRUE(args.ok()) << args.status().message();
   EXPECT_EQ(args->verb, FindVerb("verify"));
@@ -80,7 +80,7 @@ TEST(ParseWords, SaysWhatIsWrong) {
       {{"ls", "/c", "--sort", "date"}, "want name, size, mean"},
       {{"ls", "--step", "-1", "/c"}, "--step: got '-1', want a step number"},
       {{"verify", "--threads=x", "/c"}, "--threads: got 'x'"},
-      {{"verify", "--ram", "lots", "/c"}, "--ram: got 'lots'"},
+      {{"verify", "--memory", "lots", "/c"}, "--memory: got 'lots'"},
       {{"ls", "--color=red", "/c"}, "auto, always or never"},
       {{"cat", "--missing=skip", "/c"}, "fill or refuse"},
       {{"tree", "--depth", "0", "/c"}, "--depth: got '0'"},

@@ -40,7 +40,7 @@ TEST_F(RemoteVerbs, CpSaysWhatItDid) {
 }
 
 TEST_F(RemoteVerbs, CpPassesItsOptionsOn) {
-  EXPECT_EQ(RunWords({"cp", "--overwrite", "--verify", "--restart", "--ram",
+  EXPECT_EQ(RunWords({"cp", "--overwrite", "--verify", "--restart", "--memory",
                       "64M", "-j", "3", "gs://b/x", "y"})
                 .code,
             0);

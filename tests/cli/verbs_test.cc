@@ -133,7 +133,7 @@ TEST_F(Verbs, OpenOptionsReachTheLibrary) {
   EXPECT_EQ(Calls().open.step, 9);
   EXPECT_EQ(Calls().open.item, "state");
   EXPECT_FALSE(Calls().open.verify);
-  RunWords({"verify", "--missing=fill", "-j2", "--ram=1M", "/c"});
+  RunWords({"verify", "--missing=fill", "-j2", "--memory=1M", "/c"});
   EXPECT_EQ(Calls().open.missing_chunks, MissingChunks::kFill);
   EXPECT_EQ(Calls().threads, 2);
   EXPECT_EQ(Calls().memory_bytes, 1u << 20);
@@ -282,12 +282,12 @@ TEST_F(Verbs, CatStreamsInSlabs) {
   c.leaves = {RawLeaf("w", DType::kUint8, {1, 25, 4}, bytes)};
   c.leaves[0].info.chunk_shape = {1, 5, 4};
   PutCheckpoint("/s", c);
-  EXPECT_EQ(RunWords({"cat", "--raw", "--ram=32", "/s", "w"}).out, bytes);
+  EXPECT_EQ(RunWords({"cat", "--raw", "--memory=32", "/s", "w"}).out, bytes);
   ASSERT_EQ(Calls().boxes.size(), 5u);
   EXPECT_EQ(Calls().boxes[1], std::pair(Shape({0, 5, 0}), Shape({1, 5, 4})));
   Calls() = {};
   const std::string reversed =
-      RunWords({"cat", "--raw", "--ram=1", "/s", "w[0,::-5,0]"}).out;
+      RunWords({"cat", "--raw", "--memory=1", "/s", "w[0,::-5,0]"}).out;
   EXPECT_EQ(reversed, std::string({96, 76, 56, 36, 16}));
   EXPECT_EQ(Calls().boxes.size(), 5u);
 }
@@ -371,7 +371,7 @@ TEST_F(Verbs, DigestNamesDamagedLeavesAndGoesOn) {
   c.leaves[20].status = DataLossError("w20: chunk 0: crc32c differs");
   PutCheckpoint("/d", c);
   // With less memory than one leaf needs, digest reads one leaf at a time.
-  const Ran ran = RunWords({"digest", "--ram=8", "-j8", "/d"});
+  const Ran ran = RunWords({"digest", "--memory=8", "-j8", "/d"});
   EXPECT_EQ(ran.code, 1);
   EXPECT_EQ(ran.err, "holdfast: w20: chunk 0: crc32c differs\n");
   EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 49);

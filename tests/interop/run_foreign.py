@@ -209,7 +209,7 @@ def numpy_reads(error):
 
 TARGETS = [
     ("safetensors", "t.safetensors", []),
-    ("safetensors", "shards", ["--shard-bytes", "2000"]),
+    ("safetensors", "shards", ["--data-file-bytes", "2000"]),
     ("npz", "t.npz", []),
     ("dcp", "dcp", []),
     ("torch-dist", "torch_dist", []),

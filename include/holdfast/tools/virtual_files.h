@@ -12,9 +12,9 @@
 //                    or shards and their index
 //   as/npz/          arrays.npz, what `convert --to npz` writes
 //   as/zarr/         a zarr 2 group, uncompressed: each array is what
-//                    `convert --to orbax --zarr 2 --ocdbt no --compression
-//                    none` writes; plus .zgroup, .zmetadata, and .zattrs that
-//                    name the axes for xarray
+//                    `convert --to orbax --zarr-format 2 --ocdbt no
+//                    --compression none` writes; plus .zgroup, .zmetadata, and
+//                    .zattrs that name the axes for xarray
 //   files/           the checkpoint's own files; in a local checkpoint, links
 //                    out of it are listed only if they lead to files that a
 //                    view refers to
@@ -99,4 +99,4 @@ class VirtualFiles {
 // Returns the directories below "as": "safetensors", "npz", "zarr".
 std::vector<std::string_view> VirtualFormats();
 
-}  // namespace HOLDFAST_EXPORT
+}  // namespace holdfast

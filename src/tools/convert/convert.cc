@@ -63,8 +63,8 @@ Status CheckLayout(Format format, const ConvertOptions& options) {
                                          format == Format::kDcp ||
                                          format == Format::kTorchDist;
   const Rule rules[] = {
-      {!is_orbax && options.zarr_format.has_value(), "zarr_format (--zarr)",
-       "Orbax's formats take"},
+      {!is_orbax && options.zarr_format.has_value(),
+       "zarr_format (--zarr-format)", "Orbax's formats take"},
       {!is_orbax && options.use_ocdbt.has_value(), "ocdbt (--ocdbt)",
        "Orbax's formats take"},
       {!is_orbax && options.compression != defaults.compression,
@@ -72,7 +72,7 @@ Status CheckLayout(Format format, const ConvertOptions& options) {
       {!has_chunks && options.chunk_bytes != defaults.chunk_bytes,
        "chunk_bytes (--chunk-bytes)", "Orbax's formats and megatron-zarr take"},
       {!has_shards && options.shard_bytes_max != 0,
-       "data_file_bytes (--shard-bytes)",
+       "data_file_bytes (--data-file-bytes)",
        "safetensors (as the format, or as `also` of Orbax's), dcp and "
        "torch-dist take"},
   };

@@ -111,7 +111,7 @@ class FormatConverter {
         target_.path() + ": its name is that of one file, and with at most " +
         std::to_string(options_.shard_bytes_max) +
         " bytes in each it would be several; name a directory, or leave the "
-        "bound (--shard-bytes) out");
+        "bound (--data-file-bytes) out");
   }
 
   Status Plan() {

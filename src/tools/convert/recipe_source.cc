@@ -34,7 +34,8 @@ Result<std::unique_ptr<Checkpoint>> ThroughRecipe(
   if (!recipe) {
     if (!options.reverse && options.sizes.empty()) return source;
     return InvalidArgumentError(
-        std::string(options.reverse ? "reverse (--reverse)" : "sizes (--set)") +
+        std::string(options.reverse ? "reverse (--reverse)"
+                                    : "sizes (--size)") +
         ": it is about a recipe, and none is given; name one (map, --map), or "
         "leave it out");
   }

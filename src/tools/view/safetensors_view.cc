@@ -47,7 +47,7 @@ Status CheckKeepsFiles(const ViewOptions& options) {
   const ViewOptions defaults;
   std::string_view option;
   if (options.zarr_format != defaults.zarr_format) {
-    option = "zarr_format (--zarr)";
+    option = "zarr_format (--zarr-format)";
   } else if (options.compression != defaults.compression) {
     option = "compression (--compression)";
   } else if (options.chunk_bytes != defaults.chunk_bytes) {

@@ -100,7 +100,7 @@ class Viewer {
     if (options_.must_refer) {
       return InvalidArgumentError("leaf " + info.name +
                                   " would have to be copied: " + why_not +
-                                  "; copy=False (--refer-all) refuses that");
+                                  "; copy=False (--no-copy) refuses that");
     }
     result_.copied.push_back({info.name, why_not, info.decoded_bytes});
     return chunks;

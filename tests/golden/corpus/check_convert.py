@@ -27,11 +27,11 @@ REFUSED = {
 }
 CHOICES = (
     ("", "--to=orbax", "--to=orbax-v1"),
-    ("", "--zarr=2", "--zarr=3"),
+    ("", "--zarr-format=2", "--zarr-format=3"),
     ("", "--ocdbt=yes", "--ocdbt=no"),
     ("", "--compression=fast", "--compression=none"),
     ("", "--chunk-bytes=64", "--chunk-bytes=0", "--chunk-bytes=1000"),
-    ("", "--ram=1000", "--ram=64K"),
+    ("", "--memory=1000", "--memory=64K"),
 )
 
 

@@ -72,7 +72,7 @@ class Case(corpus_runs.Case):
 
     def convert_to(self, source, target, new_format, wanted, source_format):
         where = f"{self.name} {source_format} -> {new_format}"
-        done = self.run("convert", "--quiet", "--ram=1M", "--to", new_format,
+        done = self.run("convert", "--quiet", "--memory=1M", "--to", new_format,
                         source, target)
         case = self.name.split("/")[0]
         refusals = list(REFUSED.get(case, ()))
