@@ -13,6 +13,7 @@ namespace {
 
 struct ViewArgs : MappingArgs {
   ViewOptions view;
+  bool copy = true;
 
   template <typename Fn>
   void Fields(const Fn& fn) {
@@ -21,7 +22,7 @@ struct ViewArgs : MappingArgs {
     fn("zarr_format", view.zarr_format);
     fn("link", view.link);
     fn("checksums", view.checksums);
-    fn("must_refer", view.must_refer);
+    fn("copy", copy);
     fn("compression", view.compression);
     fn("chunk_bytes", view.chunk_bytes);
     fn("overwrite", view.overwrite);
@@ -75,6 +76,7 @@ void PrintViewText(const ViewResult& result, const ViewArgs& args,
 
 int RunView(const ViewArgs& args, Env& env) {
   ViewOptions options = args.view;
+  options.must_refer = !args.copy;
   options.run = RunOptionsOf(args, env);
   options.open = args.open;
   auto names = SelectedNames(args);

@@ -128,8 +128,12 @@ class ScriptsTest(unittest.TestCase):
 
     def test_sanitizers_build_and_run_the_tests_of_folders(self):
         _, calls = self.call("sanitize", "tsan", HOLDFAST_SANITIZE_CXX="")
-        self.assertRegex(calls[1], "--target ground_tree_test$")
+        self.assertRegex(
+            calls[1],
+            "--target ground_tree_test device_save_test checkpoint_e2e_test$")
         self.assertRegex(calls[2], r"-L unit -R \^unit\\.\(ground_tree\)\$")
+        self.assertRegex(
+            calls[3], r"-R \^e2e\\.\(device_save_test\|checkpoint_e2e_test\)\$")
 
     def test_clang_is_taken_where_it_can_link(self):
         self.program("clang++-19", COMPILER)

@@ -737,7 +737,9 @@ def test_a_load_opens_the_newest_step_once(
     assert opened == [7]
 
 
-def test_lists_are_selected_from_as_on_the_host(tmp_path: Path) -> None:
+def test_lists_are_selected_from_as_on_the_host(
+    no_torch_devices: None, tmp_path: Path
+) -> None:
     lists = {
         "layers": [torch.ones(2), torch.zeros(2)],
         "opt": ({"m": torch.ones(3)}, {"m": torch.ones(4)}),
