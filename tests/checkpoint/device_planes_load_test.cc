@@ -244,6 +244,38 @@ TEST_F(DevicePlanesLoads, DamageIsTheHostsError) {
   EXPECT_GT(damaged_count, 44);
 }
 
+TEST_F(DevicePlanesLoads, ATruncatedFileIsTheHostsError) {
+  options_.window_bytes = {uint64_t{1} << 20};
+  options_.pinned_bytes_max = uint64_t{4} << 20;
+  NewLoader();
+  SaveOptions options = Planes();
+  options.chunk_bytes = uint64_t{1}
+                        << 20;  // one chunk, which is read by itself
+  for (const bool verify : {true, false}) {
+    SaveArray(SkewedArray(DType::kBfloat16, {96, 1024}, 1), options);
+    std::filesystem::path data;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(path_)) {
+      if (!entry.is_regular_file()) continue;
+      if (data.empty() || entry.file_size() > file_size(data)) data = entry;
+    }
+    std::filesystem::resize_file(data, file_size(data) / 2);
+    OpenOptions open;
+    open.verify = verify;
+    const auto checkpoint = *Open(path_, open);
+    const Status on_host = checkpoint->Read(0).status();
+    EXPECT_FALSE(on_host.ok());
+    DeviceReadRequest request{0, {0, 0}, {}};
+    request.target.dtype = DType::kBfloat16;
+    request.target.shape = {96, 1024};
+    request.target.address = twin_.Allocate(0, std::string(96 * 2048, 'g'));
+    RunOptions run;
+    run.threads = 1;
+    const auto loaded = loader_->Read(*checkpoint, {request}, run);
+    EXPECT_EQ(loaded.status().ToString(), on_host.ToString()) << verify;
+  }
+}
+
 TEST_F(DevicePlanesLoads, CheckFingerprintsOfDecodedArrays) {
   SaveOptions options = Planes();
   options.fingerprints = true;

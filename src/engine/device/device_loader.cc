@@ -301,8 +301,8 @@ class DeviceLoad {
     return targets_.of_part(piece.part).front();
   }
 
-  // How a window is read to `memory`: its elements in the order of their first
-  // targets.
+  // Returns the requests that read a window to `memory`, in which the elements
+  // are in the order of their first targets.
   std::vector<ReadRequest> RequestsOf(const LoadWindow& window,
                                       char* memory) const {
     std::vector<ReadRequest> requests;

@@ -32,9 +32,9 @@ struct StoredContainer {
 class EncodedSink {
  public:
   virtual ~EncodedSink() = default;
-  // Returns whether Take may take chunks of this target, which must not change
-  // during a read. The sink's owner then compares fingerprints, and the read
-  // does not.
+  // Returns whether Take may take chunks of this target. The answer stays the
+  // same during a read. If it is true, the sink's owner compares fingerprints,
+  // and the read does not.
   virtual bool Wants(const ArrayView& target) const = 0;
   // Returns whether it took the chunk. If not, the read decodes it. The sink
   // may write to the elements' memory only if it takes the chunk.

@@ -627,13 +627,18 @@ class Restorer {
                            std::to_string(read.byte_count) + ")");
   }
 
+  // The same, unless getting the file's size would cost as much as the read.
+  static Status CheckLargeRead(const PlannedRead& read,
+                               const ObjectLocation& where) {
+    const bool is_small =
+        IsRemote(*where.store) && read.byte_count <= kUncheckedBytesMax;
+    return is_small ? Status() : CheckFileHolds(read, where);
+  }
+
   Status ReadToScratch(const PlannedRead& read, const ObjectLocation& where,
                        Buffer& scratch) const {
     if (scratch.size() < read.byte_count) {
-      // Getting the file's size would cost as much as the read.
-      const bool is_small =
-          IsRemote(*where.store) && read.byte_count <= kUncheckedBytesMax;
-      if (!is_small) HF_RETURN_IF_ERROR(CheckFileHolds(read, where));
+      HF_RETURN_IF_ERROR(CheckLargeRead(read, where));
       scratch.Reserve(read.byte_count);
     }
     return ReadPiece(where, read.offset - where.offset,
@@ -668,7 +673,8 @@ class Restorer {
     const PlannedChunk& chunk = plan_.chunks[read.first];
     const std::span<char> bytes(ViewOf(*uses.target, chunk.box).data,
                                 read.byte_count);
-    const Status status = ReadPiece(chunk.location, 0, bytes);
+    Status status = CheckLargeRead(read, chunk.location);
+    if (status.ok()) status = ReadPiece(chunk.location, 0, bytes);
     if (!status.ok()) return Failed(chunk, status);
     if (HandOver(chunk, uses, {bytes.data(), bytes.size()})) return Status();
     worker.encoded.Reserve(bytes.size());
